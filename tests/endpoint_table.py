@@ -101,6 +101,8 @@ TABLE = """
  +  GET    /api/v1/users/[user]/personal-data                    api users.query users.manage| users.manage
  +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.manage
  +  POST   /api/v1/players/[player]/name                         api                         | players.change
+ +  POST   /api/v1/players/[player]/level                        api                        | players.change
+ +  POST   /api/v1/players/[player]/class                        api                        | players.change
  +  DELETE /api/v1/players/[player]                              api                         | players.change
  +  GET    /api/v1/users/[user]/notes                            api users.query            | users.read
  +  POST   /api/v1/users/[user]/notes                            api users.query            | users.change
@@ -209,6 +211,8 @@ BODIES = {
     "game/actions/[action]": {"Game": "door"},
     "players/[player_id]": {"Level": 3},
     "[user]/erase": {"Confirm": USER},
+    "[player]/level": {"level": 17},
+    "[player]/class": {"Id": ITEM},
     "[player]/name": {"Name": "Aldric"},
     "[player]/notes": {"Text": "Asked twice."},
     "[user]/notes": {"Text": "Asked twice."},

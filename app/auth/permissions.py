@@ -83,7 +83,7 @@ _FACTS = {
     ),
     Permission.ITEMS_MOVE: Facts("Give and take items.", Scope.PLAYERS_CHANGE),
     Permission.PLAYERS_CHANGE: Facts(
-        "Change spells and variables of characters.", Scope.PLAYERS_CHANGE
+        "Change spells, variables, levels and classes of characters.", Scope.PLAYERS_CHANGE
     ),
     Permission.PLAYERS_RENAME: Facts("Rename characters.", Scope.PLAYERS_CHANGE),
     Permission.PLAYERS_DELETE: Facts("Delete characters.", Scope.PLAYERS_CHANGE),

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.auth.api_keys import PREFIX
-from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind
+from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind, is_same_value
 from app.errors import Busy, Conflict, Damaged, Invalid, InvalidField, NotFound, Unavailable
 from app.former_names import carry_names
 from app.http.masking import masked
@@ -147,6 +147,10 @@ class SavedSince(Conflict):
     sentence = "The player has changed: its Version is now {version}."
 
 
+class CharacterChanged(Conflict):
+    sentence = "The player has changed: its {field} is different now."
+
+
 class BeingRestored(Unavailable):
     sentence = "The player is being restored; please try again."
     retry_after = 1
@@ -154,6 +158,26 @@ class BeingRestored(Unavailable):
 
 class NotKept(Conflict):
     sentence = "The data of the deleted player is no longer kept."
+
+
+def set_level(player: Document, *, level: int) -> Change:
+    """Set a player's level, and reset the experience to 0."""
+    fields = {"Level": level, "Exp": 0}
+    return Change(fields, {"Id": player["_id"], **fields})
+
+
+def set_class(player: Document, *, class_id: str, name: str) -> Change:
+    """Set a player's class; the game adapts whatever depends on it."""
+    fields = {"ClassId": class_id, "ClassName": name}
+    return Change(fields, {"Id": player["_id"], **fields})
+
+
+def restore_fields(player: Document, *, changes: list[Document]) -> Change:
+    """Restore the former values of fields, if none has changed since."""
+    for change in changes:
+        if not is_same_value(player.get(change["Path"]), change["After"]):
+            raise CharacterChanged(change["Path"])
+    return Change({change["Path"]: change["Before"] for change in changes}, None)
 
 
 def ranks(players: Iterable[Document], first: int) -> list[Document]:

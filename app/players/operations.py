@@ -1,4 +1,4 @@
-"""Renaming and deleting players."""
+"""Renaming and deleting players, and setting their level and class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from app.auth.permissions import Permission
 from app.changes import Applied, Intent
 from app.http.context import current, setting
 from app.naming import Lookup
-from app.operations import BY_CHANGES, Endpoint, Inverse, Operation, OwnInverse, Prepared
+from app.objects.store import Objects
+from app.operations import (
+    BY_CHANGES,
+    BatchRow,
+    Endpoint,
+    Inverse,
+    Operation,
+    OwnInverse,
+    Prepared,
+)
 from app.players.deletion.store import Deletions
 from app.players.domain import (
     DELETED_AT,
@@ -16,12 +25,23 @@ from app.players.domain import (
     PlayerNameTaken,
     rename,
     require_name,
+    restore_fields,
+    set_class,
+    set_level,
     undo_rename,
 )
-from app.players.schemas import NamedPlayerSchema, RenameArgs
+from app.players.schemas import (
+    ClassSchema,
+    LevelSchema,
+    NamedPlayerSchema,
+    RenameArgs,
+    SetClassArgs,
+    SetLevelArgs,
+)
 from app.types import Document
 
 deletions = current(Deletions)
+objects = current(Objects)
 
 
 def prepare_rename(args: Document) -> Prepared:
@@ -51,6 +71,20 @@ def preview_undo_deletion(entry: Document, intent: Intent) -> Document:
 
 def _is_deletion(entry: Document) -> bool:
     return entry["Changes"][0]["After"] is not None
+
+
+def prepare_class(args: Document) -> Prepared:
+    id_ = args["class_id"]
+    name = objects.names_of([id_]).get(id_, "")
+    return Prepared(CLASS, partial(set_class, class_id=id_, name=name))
+
+
+def restoring(*fields: str) -> Inverse:
+    """Return the inverse that restores these fields, if none has changed since."""
+    return Inverse(
+        fields=fields,
+        prepare=lambda changes: Prepared(fields, partial(restore_fields, changes=changes)),
+    )
 
 
 RENAME = Operation(
@@ -93,4 +127,48 @@ DELETE = Operation(
     batch=None,
     sentence=BY_CHANGES,
     notice="Deleted {whom}.",
+)
+LEVEL = ("Level", "Exp")
+SET_LEVEL = Operation(
+    name="set-level",
+    subject="player",
+    needs=(Permission.PLAYERS_CHANGE,),
+    arguments=SetLevelArgs(),
+    prepare=lambda args: Prepared(LEVEL, partial(set_level, **args)),
+    inverse=restoring(*LEVEL),
+    moves=None,
+    batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),
+    sentence=BY_CHANGES,
+    notice="{whom} has the level {Level} now.",
+    endpoint=Endpoint(
+        "set_player_level",
+        "/<player:key>/level",
+        LevelSchema,
+        """Set a player's level
+
+        This resets the experience to 0. The game adapts what depends on the level.
+        """,
+    ),
+)
+CLASS = ("ClassId", "ClassName")
+SET_CLASS = Operation(
+    name="set-class",
+    subject="player",
+    needs=(Permission.PLAYERS_CHANGE,),
+    arguments=SetClassArgs(),
+    prepare=prepare_class,
+    inverse=restoring(*CLASS),
+    moves=None,
+    batch=None,
+    sentence=BY_CHANGES,
+    needs_object="class_id",
+    endpoint=Endpoint(
+        "set_player_class",
+        "/<player:key>/class",
+        ClassSchema,
+        """Set a player's class
+
+        With the name that the class has in the catalogue. The game adapts what depends on it.
+        """,
+    ),
 )

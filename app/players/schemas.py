@@ -105,6 +105,28 @@ class RenameArgs(Schema):
     )
 
 
+class SetLevelArgs(Schema):
+    level = Integer(0, 2**31 - 1, required=True, example=17)
+
+
+class LevelSchema(Schema):
+    Id = Guid(example=PLAYER_ID)
+    Level = Integer(0, example=17)
+    Exp = Integer(0, example=0)
+
+
+class SetClassArgs(Schema):
+    class_id = Guid(
+        required=True, data_key="Id", history_name="ClassId", object_type="class", example=CLASS
+    )
+
+
+class ClassSchema(Schema):
+    Id = Guid(example=PLAYER_ID)
+    ClassId = Guid(example=CLASS)
+    ClassName = Text(example="Ranger")
+
+
 class PlayerListArgs(PagedListArgs):
     search = SearchText()
     sortBy = OneOf(

@@ -8,7 +8,7 @@ from app.players.schemas import PlayerSchema
 from app.players.store import Players
 from app.storage.client import Storage
 from tests.applications import replace_service, service
-from tests.factories import make_player
+from tests.factories import guid, make_player
 
 PLAYERS = "/api/v1/players"
 
@@ -211,3 +211,40 @@ def test_the_leaderboard_has_names_levels_and_ranks_and_nothing_else(client, wor
     }
     last = client.get("/api/v1/leaderboard?pageSize=3&page=1", headers=headers).json
     assert last["Values"] == [{"Rank": 4, "Name": "Odd", "Level": 1}]
+
+
+LEVEL = ("level", {"level": 4}, {"Level": 4, "Exp": 0}, {"Level": 3, "Exp": 70})
+RANGER, BARD = guid(), guid()
+CLASS = (
+    *("class", {"Id": BARD}, {"ClassId": BARD, "ClassName": "Bard"}),
+    {"ClassId": RANGER, "ClassName": "Ranger"},
+)
+
+
+@pytest.mark.parametrize(("path", "body", "after", "before"), [LEVEL, CLASS])
+def test_a_level_and_a_class_are_set_and_undone(client, world, as_role, path, body, after, before):
+    world.add_object(Id=BARD, Type="class", Name="Bard")
+    player = world.add_player(Name="Bob", **before)
+    headers = as_role()
+    answer = client.post(f"{PLAYERS}/Bob/{path}", json=body, headers=headers)
+    assert (answer.status_code, answer.json) == (200, {"Id": player["_id"], **after})
+    undo = f"/api/v1/history/{answer.headers['X-History-Id']}/undo"
+    record = client.get(f"{PLAYERS}/Bob", headers=headers).json
+    assert {name: record[name] for name in after} == after
+    name = next(iter(after))
+    world.db.players.update_one({"Name": "Bob"}, {"$set": {name: before[name]}})
+    refused = client.post(undo, headers=headers)
+    assert (refused.status_code, refused.json["Code"]) == (409, "CHARACTER_CHANGED")
+    world.db.players.update_one({"Name": "Bob"}, {"$set": {name: after[name]}})
+    assert client.post(undo, headers=headers).status_code == 200
+    record = client.get(f"{PLAYERS}/Bob", headers=headers).json
+    assert {name: record[name] for name in before} == before
+
+
+def test_a_class_that_the_catalogue_lacks_is_set_with_a_warning(client, world, as_role):
+    world.add_object(Type="class", Name="Bard")
+    world.add_player(Name="Bob")
+    sent = {"json": {"Id": RANGER}, "headers": as_role()}
+    answer = client.post(f"{PLAYERS}/Bob/class", **sent)
+    assert (answer.status_code, answer.json["ClassName"]) == (200, "")
+    assert RANGER in answer.headers["Warning"]

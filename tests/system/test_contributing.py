@@ -16,8 +16,8 @@ IMPORTS = {
     "schemas": "",
     "operations": """
 from app.operations import BatchRow
-from app.players.domain import set_level, undo_level
-from app.players.schemas import LevelSchema, SetLevelArgs
+from app.players.domain import set_gender, undo_gender
+from app.players.schemas import GenderSchema, SetGenderArgs
 """,
 }
 # What else there is of an operation that was declared: history, undo, batches and a form.
@@ -27,12 +27,12 @@ import pytest
 
 from tests.console_visitor import page_of, visitor
 
-LEVEL = "/api/v1/players/Bob/level"
+GENDER = "/api/v1/players/Bob/gender"
 
 
 @pytest.fixture
 def send(client, world, as_role):
-    world.add_player(Name="Bob", Level=3, Exp=70)
+    world.add_player(Name="Bob", Gender=3)
     headers = as_role()
 
     def send(method, path, body=None):
@@ -44,42 +44,42 @@ def send(client, world, as_role):
 
 
 def test_history_tells_of_it_and_finds_it(send):
-    send("POST", LEVEL, {"level": 4})
+    send("POST", GENDER, {"gender": 4})
     entry = send("GET", "/api/v1/players/Bob/history")["Values"][0]
-    assert (entry["Operation"], entry["Arguments"]) == ("set-level", {"Level": 4})
-    assert send("GET", "/api/v1/players/Bob/history?operation=set-level")["Values"] == [entry]
-    assert send("GET", "/api/v1/history?operation=set-level") is not None
+    assert (entry["Operation"], entry["Arguments"]) == ("set-gender", {"Gender": 4})
+    assert send("GET", "/api/v1/players/Bob/history?operation=set-gender")["Values"] == [entry]
+    assert send("GET", "/api/v1/history?operation=set-gender") is not None
 
 
 def test_it_is_undone_and_made_again(send):
-    send("POST", LEVEL, {"level": 4})
-    for level in (3, 4):
+    send("POST", GENDER, {"gender": 4})
+    for gender in (3, 4):
         entry = send("GET", "/api/v1/players/Bob/history")["Values"][0]
         send("POST", f"/api/v1/history/{entry['Id']}/undo")
-        assert send("GET", "/api/v1/players/Bob")["Level"] == level
+        assert send("GET", "/api/v1/players/Bob")["Gender"] == gender
 
 
 def test_a_batch_does_it(send):
-    row = {"Player": "Bob", "Operation": "set-level", "Level": 9}
+    row = {"Player": "Bob", "Operation": "set-gender", "Gender": 9}
     batch = send("POST", "/api/v1/batches", {"Rows": [row]})
     assert send("POST", f"/api/v1/batches/{batch['Id']}/advance")["Done"] == 1
-    assert send("GET", "/api/v1/players/Bob")["Level"] == 9
+    assert send("GET", "/api/v1/players/Bob")["Gender"] == 9
 
 
 def test_a_form_does_it(app, world):
-    world.add_player(Name="Bob", Level=3)
+    world.add_player(Name="Bob", Gender=3)
     staff = visitor(app, world)
-    assert "Set the level" in page_of(staff.get("/players/Bob"))
-    done = staff.post("/players/Bob/set-level", level="5")
+    assert "Set the gender" in page_of(staff.get("/players/Bob"))
+    done = staff.post("/players/Bob/set-gender", gender="5")
     assert done.status_code == 303
     page = page_of(staff.get(done.location.partition("/console")[2]))
-    assert "Bob has the level 5 now." in page
+    assert "Bob has the gender 5 now." in page
 """
 MAKE_TABLES_AND_TEST = """
 import runpy, sys
 import pytest
 runpy.run_module("tests.contract_tables", run_name="__main__")
-files = ("api/test_levels", "api/test_openapi", "test_contract_document", "domain/test_operations")
+files = ("api/test_genders", "api/test_openapi", "test_contract_document", "domain/test_operations")
 options = ["-q", "-p", "no:cacheprovider", "-m", "not mongodb"]
 sys.exit(pytest.main([*options, *(f"tests/{name}.py" for name in files)]))
 """
@@ -110,12 +110,12 @@ def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
         path = room / f"{name}.py"
         path.write_text(f"{path.read_text()}\n\n{block}")
     forms = tmp_path / "app" / "console" / "players" / "forms.py"
-    type_into(forms, FUTURE, "from app.players.operations import SET_LEVEL\n")
+    type_into(forms, FUTURE, "from app.players.operations import SET_GENDER\n")
     type_into(forms, 'FORMS = {\n    "items": (\n', form)
     row, body = table.strip().split("\n\n")
     type_into(tmp_path / "tests" / "endpoint_table.py", 'TABLE = """\n', f"{row}\n")
     type_into(tmp_path / "tests" / "endpoint_table.py", "BODIES = {\n", body.strip())
-    (tmp_path / "tests" / "api" / "test_levels.py").write_text(f"{FUTURE}\n{test}{OTHERS}")
+    (tmp_path / "tests" / "api" / "test_genders.py").write_text(f"{FUTURE}\n{test}{OTHERS}")
     done = subprocess.run(
         [sys.executable, "-c", MAKE_TABLES_AND_TEST], cwd=tmp_path, capture_output=True, text=True
     )
