@@ -99,6 +99,8 @@ TABLE = """
  +  POST   /api/v1/players/[player]/notes                        api                        | players.change
  +  DELETE /api/v1/users/[user]/second-factor                    api users.query users.manage| none
  +  GET    /api/v1/users/[user]/personal-data                    api users.query users.manage| users.manage
+ +  DELETE /api/v1/users/[user]                                  api users.query users.manage| users.manage
+ +  POST   /api/v1/users/[user]/name                             api users.query users.manage| users.manage
  +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.manage
  +  POST   /api/v1/players/[player]/name                         api                         | players.change
  +  POST   /api/v1/players/[player]/level                        api                        | players.change
@@ -211,6 +213,7 @@ BODIES = {
     "game/actions/[action]": {"Game": "door"},
     "players/[player_id]": {"Level": 3},
     "[user]/erase": {"Confirm": USER},
+    "[user]/name": {"Name": "Alicia"},
     "[player]/level": {"level": 17},
     "[player]/class": {"Id": ITEM},
     "[player]/name": {"Name": "Aldric"},

@@ -43,6 +43,7 @@ RUNS_AFTER = {
     "setVariable": "getVariableValue",
     "savePlayer": "renamePlayer",
     "deletePlayer": "savePlayer",
+    "deleteUser": "eraseUser",
     "getHistoryEntry": "undoChange",
     "cancelBatch": "undoBatch",
     "getRole": "createNewRole",
@@ -86,7 +87,8 @@ OWN_PATHS = {
     "listPlayerActivity": "{{player}}",
     # A player that no other request uses, so that a run can be repeated.
     **dict.fromkeys(("renamePlayer", "savePlayer", "deletePlayer"), "{{sparePlayer}}"),
-    "eraseUser": "{{goneUser}}",
+    # An erased user can be erased again: the response is the same.
+    **dict.fromkeys(("eraseUser", "deleteUser"), "{{goneUser}}"),
     "revokeTokens": "{{newUser}}",
 }
 # Operations that may be refused: the game may not be running, the player may be offline, and the
@@ -125,6 +127,8 @@ BODY_VALUES: dict[str, Document] = {
     "manageEmail": {"new": "{{newUser}}.managed@example.com"},
     "renamePlayer": {"Name": "{{spareName}}"},
     "eraseUser": {"Confirm": "{{goneUser}}"},
+    # To the name that it has, which the requests after this one use.
+    "renameUser": {"Name": "{{newUser}}"},
     "createNewRole": {"Name": "{{roleName}}"},
     "setStaffRoles": {"Roles": ["viewer"]},
     "createUserKey": {"Name": "postman {{$guid}}", "Addresses": None, "Budget": None},

@@ -9,6 +9,7 @@ from flask import Response, request
 from app.auth import guard
 from app.auth.spending import refuse_unknown
 from app.changes import Applied
+from app.errors import NotFound
 from app.execution import change_route
 from app.history.domain import Filters
 from app.history.store import History
@@ -75,10 +76,38 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     and without names. A 503 means that the erasure is not finished: it continues by itself; repeat
     the request to see when it is done.
     """
+    return erasure_of(key, args["Confirm"])
+
+
+@change_route(
+    blp,
+    ERASE_USER,
+    "/<lookup:key>",
+    ErasureSchema,
+    OwnAccount(),
+    PlayerOnline(PLAYER),
+    ErasureUnderWay(),
+    method="DELETE",
+    body=None,
+)
+def delete_user(key: Lookup) -> Response:
+    """Erase a user without a confirmation
+
+    As `eraseUser`, for clients that delete users in this way. It cannot be undone.
+    """
+    try:
+        name = str(users.get(key, "Name").get("Name"))
+    except NotFound:  # The account is erased, and the rest may not be yet.
+        name = key.text
+    return erasure_of(key, name)
+
+
+def erasure_of(key: Lookup, confirm: str) -> Response:
+    """Erase a user, and return the response."""
     refuse_unknown("erasing a person, with all characters,")
     # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))
-    record = erase(key, args["Confirm"], intent(ERASE_USER))
+    record = erase(key, confirm, intent(ERASE_USER))
     return change_response(Applied(None, entry=entry_of(record["_id"])), public_erasure(record))
 
 

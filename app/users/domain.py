@@ -346,6 +346,12 @@ def keep_code(user: Document) -> Change:
     return Change({}, None)
 
 
+def rename(user: Document, *, name: str) -> Change:
+    """Change the username; its former names still find the account for staff."""
+    fields = {"Name": name, **name_fields(name)}
+    return Change({**fields, **carry_names(user, fields)}, None)
+
+
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
     """Change the address; a code mailed to the former address becomes void."""
     _require_checked(user, checked)

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from app.auth.permissions import Need, Permission
+from app.auth.scopes import Scope
 from app.operations import Operation
-from app.users.schemas import ManageEmailArgs, ManagePasswordArgs, RedeemArgs, RegisterArgs
+from app.users.schemas import (
+    ManageEmailArgs,
+    ManagePasswordArgs,
+    RedeemArgs,
+    RegisterArgs,
+    RenameUserArgs,
+)
 
 NOT_KEPT = "the former password is not kept"
 
@@ -42,6 +49,14 @@ REGISTER = account_operation(
     inverse="a registration is never undone",
     sentence="Account registered",
     arguments=RegisterArgs(),
+)
+RENAME_USER = account_operation(
+    "rename",
+    made_by="app/users/store, because names are unique",
+    inverse="rename the account back instead",
+    sentence="Account renamed to {Name}",
+    arguments=RenameUserArgs(),
+    needs=(Permission.USERS_READ, Permission.USERS_MANAGE, Scope.USERS_MANAGE),
 )
 CHANGE_EMAIL = account_operation(
     "change-email",

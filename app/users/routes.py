@@ -41,6 +41,7 @@ from app.users.operations import (
     CHANGE_PASSWORD,
     MAIL_RESET_CODE,
     REGISTER,
+    RENAME_USER,
     RESET_PASSWORD,
 )
 from app.users.schemas import (
@@ -49,6 +50,7 @@ from app.users.schemas import (
     ChangePasswordArgs,
     LegacyUserPageSchema,
     MessageSchema,
+    NamedUserSchema,
     PasswordArgs,
     RegisteredSchema,
     UserListArgs,
@@ -259,6 +261,19 @@ def manage_email(args: Document, key: Lookup) -> Response:
     require_email(args["new"], "new")
     applied = users.change_email(key, args["new"], intent(CHANGE_EMAIL))
     return change_response(applied, user_record(users.get(key), changed_power))
+
+
+@change_route(blp, RENAME_USER, "/<lookup:key>/name", NamedUserSchema, NameTaken("norunvel2"))
+def rename_user(args: Document, key: Lookup) -> Response:
+    """Rename a user
+
+    Names are unique, regardless of case. The user signs in with the new name from then on.
+    """
+    accounts.require_manageable(key)
+    require_username(args["Name"], "Name")
+    id_ = users.get(key, "_id")["_id"]
+    applied = users.rename(key, args["Name"], intent(RENAME_USER, Name=args["Name"]))
+    return change_response(applied, {"Id": id_, "Name": args["Name"]})
 
 
 @change_route(

@@ -107,6 +107,15 @@ class MessageSchema(Schema):
     Message = Text(required=True, example="Password Updated")
 
 
+class RenameUserArgs(Schema):
+    Name = Text(required=True, example="norunvel2", description="The new username.")
+
+
+class NamedUserSchema(Schema):
+    Id = Guid(example=USER_ID)
+    Name = Text(example="norunvel2")
+
+
 class ManageEmailArgs(Schema):
     new = Text(
         required=True, example="moved@example.com", description="The new address.", metadata=ADDRESS

@@ -29,7 +29,15 @@ from app.storage.paging.orders import Order
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.schema.shapes import TEXT, object_shape
 from app.types import Document
-from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens, usable
+from app.users.domain import (
+    SHAPE,
+    SUBJECT,
+    change_email,
+    new_account,
+    rename,
+    revoke_tokens,
+    usable,
+)
 from app.users.passwords import cost_of, is_usable
 
 log = logging.getLogger("quartermaster")
@@ -62,6 +70,7 @@ USERS = CollectionPlan(
 )
 PASSWORD_COSTS = CollectionPlan("password_costs", object_shape({"_id": TEXT}))
 # The orders of lists, by field and direction, each with its index.
+JUST_CHANGED = "Another account was just being changed; please try again."
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
     ("name", False): Order("name", [("NameKey", -1)]),
@@ -170,13 +179,20 @@ class Users(NamedDocuments):
         except DuplicateKeyError:
             raise self._email_taken(new) from None
 
+    def rename(self, key: Lookup, name: str, intent: Intent) -> Applied:
+        reads = ("Name", "NameKey", "NameTails", "FormerNames")
+        try:
+            return self.change(key, reads, partial(rename, name=name), intent)
+        except DuplicateKeyError:
+            if majority_holds(self._documents, {"NameKey": name_key(name)}):
+                raise NameTaken(name) from None
+            raise Unavailable(JUST_CHANGED, retry_after=1) from None
+
     def _email_taken(self, email: str) -> EmailTaken | Unavailable:
         """Return why an address was refused; the account that had it may be rolled back."""
         if majority_holds(self._documents, {"EmailKey": email_key(email)}):
             return EmailTaken(email)
-        return Unavailable(
-            "Another account was just being changed; please try again.", retry_after=1
-        )
+        return Unavailable(JUST_CHANGED, retry_after=1)
 
     def link(self, key: Lookup, identity: Document | None, intent: Intent) -> Applied:
         """Link an account to a company account, or remove the link; end roles of its groups."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from pymongo.errors import AutoReconnect
@@ -294,3 +294,35 @@ def test_no_answer_holds_a_hash(get, post, manage, alice):
     for answer in answers:
         assert not {"argon2", alice["PasswordHash"], OLD, NEW} & set(answer.text.split('"'))
         assert "argon2" not in answer.text
+
+
+def test_a_user_is_renamed_and_signs_in_with_the_new_name(client, world, as_role):
+    user = world.add_user("secret", roles=(Role.API,), Name="Dora")
+    world.add_user(Name="Erik")
+    headers = as_role(*Role)
+    path = "/api/v1/users/Dora/name"
+    for name, status, code in (("ERIK", 409, "NAME_TAKEN"), ("a/b", 400, "INVALID")):
+        refused = client.post(path, json={"Name": name}, headers=headers)
+        assert (refused.status_code, refused.json["Code"]) == (status, code)
+    answer = client.post(path, json={"Name": "Dorothea"}, headers=headers)
+    assert (answer.status_code, answer.json) == (200, {"Id": user["_id"], "Name": "Dorothea"})
+    entry = client.get(f"/api/v1/history/{answer.headers['X-History-Id']}", headers=headers).json
+    assert (entry["Operation"], entry["Arguments"]) == ("rename", {"Name": "Dorothea"})
+    undo = client.post(f"/api/v1/history/{entry['Id']}/undo", headers=headers)
+    assert (undo.status_code, undo.json["Code"]) == (409, "CANNOT_UNDO")
+    body = {"grant_type": "password", "username": "dorothea", "password": sha256("secret")}
+    assert client.post("/api/oauth/token", json=body).status_code == 200
+    assert client.get("/api/v1/users/Dora", headers=headers).status_code == 404
+
+
+def test_a_deleted_user_is_erased(client, world, as_role):
+    user = world.add_user(Name="Dora")
+    player = world.add_player(UserId=user["_id"], Online=True, LastSeen=datetime.now(timezone.utc))
+    headers, path = as_role(*Role), "/api/v1/users/Dora"
+    refused = client.delete(path, headers=headers)
+    assert (refused.status_code, refused.json["Code"]) == (409, "PLAYER_ONLINE")
+    world.db.players.update_one({"_id": player["_id"]}, {"$set": {"Online": False}})
+    for _ in range(2):
+        assert client.delete(path, headers=headers).status_code == 200
+    assert world.db.users.count_documents({"_id": user["_id"]}) == 0
+    assert world.db.players.count_documents({"_id": player["_id"]}) == 0
