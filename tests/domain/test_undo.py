@@ -264,7 +264,7 @@ def test_a_variable_gets_its_former_value_unless_it_was_changed_since(before, va
         ("grant-role", [slot("Power.Api", False, True)], "api revoke"),
         ("give", [], "not recorded"),
         ("dance", [slot("Inventory.0", None, FIVE)], "has no undo"),
-        ("undo", [slot("Level", 1, 2)], "fields that its undo does not cover"),
+        ("undo", [slot("Gender", 1, 2)], "fields that its undo does not cover"),
     ],
 )
 def test_what_has_no_inverse_says_why(operation, changes, why):
