@@ -10,7 +10,7 @@ from pymongo.read_preferences import ReadPreference
 
 from app.changes import SubjectKind
 from app.errors import AlreadyUndone, NotFound
-from app.history.domain import Filters, matches, public_entry, subject_of
+from app.history.domain import SERVED, Filters, matches, public_entry, subject_of
 from app.operations import operation_names
 from app.paging import CursorPage
 from app.storage.client import Storage
@@ -150,7 +150,8 @@ class History:
         where, hint = _query(filters)
         if position:
             where = {"$and": [where, newest_first.after(position)]}
-        found = self._history.find(where, sort=NEWEST_FIRST).limit(limit)
+        # Without the search fields, which would only be decoded.
+        found = self._history.find(where, SERVED, sort=NEWEST_FIRST).limit(limit)
         return list(found.hint(hint) if hint else found)
 
     def _unmoved(self, filters: Filters) -> Sequence[Document]:
