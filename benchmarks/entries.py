@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from bson import ObjectId
@@ -27,6 +28,7 @@ EVENING, EVENING_HOURS, EVENING_ENTRIES = BEGIN + timedelta(days=200, hours=18),
 REASONS = ("Lost in a crash, ticket {}.", "Won the quiz of week {}.", "Bought twice, order {}.")
 
 
+@cache
 def author(number: int) -> Document:
     return {"UserId": names.guid("author", number), "Name": f"support{number:02}"}
 
@@ -59,7 +61,7 @@ def _entry(player: int, version: int, who: int, at: datetime) -> Document:
         "Operation": "give",
         "By": author(who),
         "Via": "api",
-        "RequestId": names.guid("request", player)[:20],
+        "RequestId": f"{player:020}",
         "Reason": REASONS[player % 3].format(player) if player % 2 else None,
         "Arguments": {"ItemId": item, "Quantity": 2, "BankOverflow": False},
         "Changes": [

@@ -55,7 +55,7 @@ DAY = 24 * 3600
 NAMES = 4000
 PLAYERS_PER_USER = 4
 # Part of the stamp: increment it when the preparation below changes.
-PREPARED = 3
+PREPARED = 4
 # How long to wait until the last changes of a run have moved to history.
 MOVE_SECONDS = 10
 
