@@ -37,6 +37,8 @@ from app.http.tracing import RequestTracing, name_by_route
 from app.integrity.operations import REPAIR
 from app.items import routes as items
 from app.items import services as item_services
+from app.items.store import Catalogue
+from app.items.transfers.store import Transfers
 from app.moderation import routes as moderation
 from app.notes import routes as notes
 from app.oauth import routes as oauth
@@ -176,6 +178,7 @@ def add_stores(services: Services) -> None:
         GroupRoles(settings, roles),
         Samples(storage),
         Guilds(storage, settings.TOTAL_CACHE_SECONDS),
+        Transfers(storage, services[Players], services[Catalogue]),
     )
 
 
@@ -186,6 +189,7 @@ def add_background(services: Services) -> None:
     work = UnfinishedWork(
         (
             *deletions.unfinished(),
+            services[Transfers].unfinished(),
             Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
             Unfinished("plan of a batch", batches.find_stale, batches.remove),
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),

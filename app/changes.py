@@ -42,6 +42,8 @@ class Change(NamedTuple):
     has_entry: bool = True
     is_large: bool = False
     is_noted: bool = False
+    # What the entry records, if an earlier write without an entry has already made the change.
+    recorded: list[Document] | None = None
 
 
 Rule = Callable[[Document], Change]
@@ -72,6 +74,8 @@ class Intent(NamedTuple):
     undoes: Document | None = None
     # A warning for the caller, although the change is made.
     warning: str | None = None
+    # If the change moves items between two players: where the entry of the other player is.
+    transfer: Document | None = None
 
 
 class Applied(NamedTuple):
@@ -140,6 +144,7 @@ def new_entry(
         **_without_none(
             Undoes=intent.undoes and intent.undoes["_id"],
             Warning=intent.warning,
+            Transfer=intent.transfer,
             IdempotencyKey=intent.key,
             Fingerprint=intent.fingerprint,
         ),

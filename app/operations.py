@@ -60,7 +60,7 @@ class OwnInverse:
     fields: tuple[str, ...]
     make: Callable[[Document, Intent], Applied]
     preview: Callable[[Document, Intent], Document]
-    moves: str
+    moves: Callable[[list[Document]], Quantities] | str
     in_bulk: bool = False
 
 

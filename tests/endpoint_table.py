@@ -102,6 +102,7 @@ TABLE = """
  +  DELETE /api/v1/users/[user]                                  api users.query users.manage| users.manage
  +  POST   /api/v1/users/[user]/name                             api users.query users.manage| users.manage
  +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.manage
+ +  POST   /api/v1/players/[player]/items/transfer               api                         | players.change
  +  POST   /api/v1/players/[player]/name                         api                         | players.change
  +  POST   /api/v1/players/[player]/level                        api                        | players.change
  +  POST   /api/v1/players/[player]/class                        api                        | players.change
@@ -174,6 +175,7 @@ TABLE = """
 """
 
 PLAYER, USER, SELF, INVITED = "Aladric", "Alice", "Caller", "Ivy"
+OTHER_PLAYER = "Elowen"
 ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
@@ -224,6 +226,7 @@ BODIES = {
     "variables/[variable]": {"value": 1},
     "items/give": {"itemid": ITEM, "quantity": 1},
     "items/take": {"itemid": ITEM, "quantity": 1},
+    "items/transfer": {"to": OTHER_PLAYER, "itemid": ITEM, "quantity": 1},
     "spells/teach": {"spellid": ITEM},
     "spells/forget": {"spellid": SPELL},
     "users/register": {"username": "Nova", "email": "nova@example.com", "password": PASSWORD},

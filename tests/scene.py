@@ -13,6 +13,7 @@ from tests.endpoint_table import (
     GUILD,
     INVITED,
     ITEM,
+    OTHER_PLAYER,
     PLAYER,
     RUNNING_BATCH,
     SIGN_IN,
@@ -68,7 +69,7 @@ def set_scene(db, password_hash, kept=None):
     given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
     keyed = {"IdempotencyKey": f"batch {ENDED_BATCH}:000001"}
     db.users.insert_many([user, make_user(Name=INVITED, Roles=["viewer"])])
-    db.players.insert_one(player)
+    db.players.insert_many([player, make_player(Name=OTHER_PLAYER, UserId=user["_id"])])
     db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given], **keyed))
     db.bags.insert_one(make_bag(_id=BAG))
     db.objects.insert_many(catalogue())

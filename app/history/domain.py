@@ -95,7 +95,9 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
         raise CannotUndo(entry["_id"], operation.inverse)
     if not entry["Changes"]:
         raise CannotUndo(entry["_id"], "what it changed is not recorded, or it changed nothing")
-    inverses = {find_inverse(path_root(change)) for change in entry["Changes"]}
+    # A transfer changed the same fields of another player, so both changes are undone together.
+    roots = {"Transfer"} if "Transfer" in entry else {path_root(c) for c in entry["Changes"]}
+    inverses = {find_inverse(root) for root in roots}
     inverse = inverses.pop()
     if inverses or inverse is None:
         raise CannotUndo(entry["_id"], "it changed fields that its undo does not cover")

@@ -5,17 +5,34 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.permissions import Permission
+from app.changes import Applied, Intent
 from app.http.context import current
 from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, give_uncounted, take
-from app.items.schemas import GiveItemArgs, GivenSchema, TakeItemArgs, TakenSchema
+from app.items.schemas import (
+    GiveItemArgs,
+    GivenSchema,
+    TakeItemArgs,
+    TakenSchema,
+    TransferItemArgs,
+)
 from app.items.store import Bags, Catalogue
+from app.items.transfers.store import Transfers
 from app.items.undo import CONTAINERS, quantities, undo
 from app.openapi.examples import BAG, BAG_ITEM, ITEM
-from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared
+from app.operations import (
+    BY_CHANGES,
+    BatchRow,
+    Endpoint,
+    Inverse,
+    Operation,
+    OwnInverse,
+    Prepared,
+)
 from app.types import Document
 
 bags = current(Bags)
 catalogue = current(Catalogue)
+transfers = current(Transfers)
 
 
 def moved(args: Document) -> dict[str, int]:
@@ -41,6 +58,14 @@ def prepare_take(args: Document) -> Prepared:
 def prepare_undo(changes: list[Document]) -> Prepared:
     rule = partial(undo, changes=changes, limits_of=catalogue.limits, is_filled=bags.is_filled)
     return Prepared(CONTAINERS, rule)
+
+
+def undo_transfer(entry: Document, intent: Intent) -> Applied:
+    return transfers.undo(entry, intent)
+
+
+def preview_undo_transfer(entry: Document, intent: Intent) -> Document:
+    return transfers.preview_undo(entry, intent)
 
 
 UNDO_MOVES = Inverse(fields=CONTAINERS, prepare=prepare_undo, moves=quantities)
@@ -101,4 +126,22 @@ TAKE = Operation(
         """,
         (NotEnoughItems(ITEM, 5, 3), BagNotEmpty(BAG_ITEM, BAG)),
     ),
+)
+TRANSFER = Operation(
+    name="transfer",
+    subject="player",
+    needs=(Permission.ITEMS_MOVE,),
+    arguments=TransferItemArgs(),
+    prepare="app/items/transfers, because it changes two players",
+    # An entry of a transfer has this field.
+    inverse=OwnInverse(
+        fields=("Transfer",),
+        moves=quantities,
+        make=undo_transfer,
+        preview=preview_undo_transfer,
+    ),
+    moves=moved,
+    batch=None,
+    sentence=BY_CHANGES,
+    notice="Moved {Quantity} {ItemId} from {whom} to {To}.",
 )

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from flask import Response
+
 from app.auth.permissions import Permission
+from app.auth.spending import spend
 from app.auth.views import read_route
 from app.errors import NotFound
-from app.execution import change_routes
+from app.execution import change_route, change_routes
 from app.http.api import Blueprint
 from app.http.context import current, setting
+from app.http.intents import answer, keyed_intent
 from app.http.path_converters import path_guid
 from app.items import operations
-from app.items.domain import slot_records
-from app.items.schemas import BagSchema, ItemsSchema, SlotSchema
+from app.items.domain import NoRoom, NotEnoughItems, slot_records
+from app.items.schemas import BagSchema, ItemsSchema, SlotSchema, TransferredSchema
 from app.items.store import Bags
+from app.items.transfers.store import Transfers
 from app.naming import Lookup
-from app.openapi.examples import TOKEN
+from app.openapi.examples import ITEM, OTHER_PLAYER_ID, TOKEN
 from app.players.store import Players
 from app.types import Document
 
@@ -24,6 +30,7 @@ blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players"
 
 bags = current(Bags)
 players = current(Players)
+transfers = current(Transfers)
 
 
 @read_route(blp, "/<player:key>/items", ItemsSchema, Permission.PLAYERS_READ)
@@ -66,6 +73,29 @@ def get_bag(bag_id: str) -> Document:
 
 
 change_routes(blp, players, operations)
+
+
+@change_route(
+    blp,
+    operations.TRANSFER,
+    "/<player:key>/items/transfer",
+    TransferredSchema,
+    NotEnoughItems(ITEM, 5, 3),
+    NoRoom(ITEM, 5, 2, bank=False),
+    NotFound("player", OTHER_PLAYER_ID),
+)
+def transfer_item(args: Document, key: Lookup) -> Response:
+    """Move items from a player to another one
+
+    From the inventory, in slot order, with their properties; a bag goes with what is in it. Both
+    players change, or none. Each gets a history entry that names the other, and an undo of either
+    entry undoes both. If the answer is 503, the transfer is finished or withdrawn within seconds:
+    repeat the request with its Idempotency-Key to learn which.
+    """
+    meant = keyed_intent(operations.TRANSFER, args)
+    make = partial(transfers.make, key, args, meant)
+    find_earlier = partial(transfers.find_earlier, key, meant)
+    return answer(spend(operations.moved(args), make, find_earlier))
 
 
 def all_slots(player: Document, container: str) -> list[dict[str, Any]]:

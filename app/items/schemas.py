@@ -6,9 +6,9 @@ from marshmallow import fields
 from marshmallow.validate import Length
 
 from app.http.api import Schema
-from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List
-from app.naming import NIL, parse_guid
-from app.openapi.examples import BAG, BAG_ITEM, ITEM
+from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List, PlainText
+from app.naming import NAME_LENGTH, NIL, parse_guid
+from app.openapi.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
 
 QUANTITY_MAX = 2**31 - 1
 
@@ -58,6 +58,16 @@ class GiveItemArgs(TakeItemArgs):
     )
 
 
+class TransferItemArgs(GiveItemArgs):
+    to = PlainText(
+        NAME_LENGTH,
+        shortest=1,
+        required=True,
+        example=OTHER_PLAYER,
+        description="The id or the name of the player who gets the items.",
+    )
+
+
 class CountsSchema(Schema):
     total = Integer(0, example=5)
     bank = Integer(0, example=0)
@@ -72,6 +82,10 @@ class GivenSchema(Schema):
 class TakenSchema(Schema):
     ItemId = Guid(example=ITEM)
     Quantity = Integer(1, example=5)
+
+
+class TransferredSchema(TakenSchema):
+    To = Guid(example=OTHER_PLAYER_ID, description="The player who has the items now.")
 
 
 class SlotList(fields.Field[list[dict[str, Any]]]):

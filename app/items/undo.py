@@ -69,25 +69,32 @@ def undo(
     changes: list[Document],
     limits_of: Callable[[str], Limits],
     is_filled: Callable[[str], bool],
+    has_bags: bool = False,
 ) -> Change:
-    """Take back what the changes added, and give back what they removed; all or nothing."""
+    """Take back what the changes added, and give back what they removed; all or nothing.
+
+    has_bags tells that removed bags are at hand, and certainly belong to nobody else.
+    """
     slots = {name: dict(player[name]) for name in CONTAINERS}
-    moves = [move for change in changes for move in _moves(change)]
+    moves = moves_of(changes)
     came = [move for move in moves if move.quantity > 0]
     went = [move for move in moves if move.quantity < 0]
     for mark in dict.fromkeys(move.thing.mark for move in came):
         _take_back(slots, [move for move in came if move.thing.mark == mark], is_filled)
     if went:
-        _give_back(slots, went, limits_of)
+        _give_back(slots, went, limits_of, has_bags)
     return Change(slots, None)
+
+
+def moves_of(changes: list[Document]) -> list[Move]:
+    return [move for change in changes for move in _moves(change)]
 
 
 def quantities(changes: list[Document]) -> dict[str, int]:
     """Return by item the quantity that the changes moved in either direction."""
     moved: dict[str, int] = {}
-    for change in changes:
-        for move in _moves(change):
-            moved[move.thing.item] = moved.get(move.thing.item, 0) + abs(move.quantity)
+    for move in moves_of(changes):
+        moved[move.thing.item] = moved.get(move.thing.item, 0) + abs(move.quantity)
     return moved
 
 
@@ -134,18 +141,22 @@ def _take(slots: Slots, slot: str, thing: Thing, wanted: int) -> int:
 
 
 def _give_back(
-    slots: dict[str, Slots], went: list[Move], limits_of: Callable[[str], Limits]
+    slots: dict[str, Slots],
+    went: list[Move],
+    limits_of: Callable[[str], Limits],
+    has_bags: bool,
 ) -> None:
     """Put things back into their former slots, then into the first slots that fit."""
     left = []
     for move in went:
-        if bag := bag_of(move.thing.content):
+        bag = bag_of(move.thing.content)
+        if bag and not has_bags:
             raise BagIsElsewhere(bag)
         # A stack goes back into one slot, even if it exceeds the current stack limit.
         stack = max(limits_of(move.thing.item).stack, -move.quantity)
         may_grow = move.may_grow or is_plain(move.thing.content)
-        put = _put(slots[move.container], move.slot, move.thing, -move.quantity, stack, may_grow)
-        left.append(-move.quantity - put)
+        added = put(slots[move.container], move.slot, move.thing, -move.quantity, stack, may_grow)
+        left.append(-move.quantity - added)
     for move, quantity in zip(went, left, strict=True):
         _give_elsewhere(slots, move, quantity, limits_of(move.thing.item))
 
@@ -158,25 +169,25 @@ def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: 
         for name in CONTAINERS:
             for slot in map(str, range(sizes[name])):
                 if (slot in slots[name]) == may_grow:
-                    left -= _put(slots[name], slot, move.thing, left, limits.stack, may_grow)
+                    left -= put(slots[name], slot, move.thing, left, limits.stack, may_grow)
     if left:
         raise NoRoom(move.thing.item, -move.quantity, left, bank=True)
 
 
-def _put(slots: Slots, slot: str, thing: Thing, wanted: int, stack: int, may_grow: bool) -> int:
+def put(slots: Slots, slot: str, thing: Thing, wanted: int, stack: int, may_grow: bool) -> int:
     """Put a thing into an empty slot, or onto the same thing; return the quantity put."""
     if not wanted:
         return 0
     if slot not in slots:
-        put = min(wanted, stack)
-        slots[slot] = {**thing.content, "Quantity": put}
-        return put
+        added = min(wanted, stack)
+        slots[slot] = {**thing.content, "Quantity": added}
+        return added
     if not may_grow or not _holds(slots, slot, thing):
         return 0
     held = quantity_of(slots[slot])
-    put = max(0, min(wanted, stack - held))
-    slots[slot] = {**slots[slot], "Quantity": held + put}
-    return put
+    added = max(0, min(wanted, stack - held))
+    slots[slot] = {**slots[slot], "Quantity": held + added}
+    return added
 
 
 def _holds(slots: Slots, slot: str, thing: Thing) -> bool:

@@ -2,6 +2,8 @@
 
 PLAYER = "Ebrensha"
 PLAYER_ID = "18e4d157-7c05-4e6e-97e0-1c81530fc97b"
+OTHER_PLAYER = "Aladric"
+OTHER_PLAYER_ID = "3825349b-5b55-4b30-b352-441cf2bffc2c"
 ENTRY = f"player:{PLAYER_ID}:7"
 USER = "norunvel"
 USER_ID = "340408de-4e62-4fe6-85a6-ce15ac7bbc9e"

@@ -53,6 +53,8 @@ SLOTS = map_of(SLOT_NUMBER, SLOT)
 DELETED_AT = "DeletedAt"
 # The stamp of the copy in deleted_players that a player was restored from, until it is removed.
 RESTORED_FROM = "RestoredFrom"
+# Items on their way to another player, and what is needed to finish the transfer.
+TRANSFER = "TransferPending"
 # Path segments that are not player names, as in /api/v1/players/rank.
 PATHS = ("rank", "online", "bag")
 # Characters that a new name must not contain: they have a meaning in pages, chats or paths.
@@ -105,15 +107,28 @@ SHAPE = changeable(
         **{name: field.shape for name, field in FIELDS.items()},
     },
     # Set while the player is being moved to deleted_players.
-    {"Notes": NOTES, "FormerNames": ARRAY, DELETED_AT: MOMENT, RESTORED_FROM: STAMP, PENDING: FLAG},
+    {
+        "Notes": NOTES,
+        "FormerNames": ARRAY,
+        DELETED_AT: MOMENT,
+        RESTORED_FROM: STAMP,
+        PENDING: FLAG,
+        TRANSFER: {},
+    },
 )
 # Fields derived from the name and from former names.
 NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")
-SUBJECT = SubjectKind("player", derived=NAME_FIELDS, unquoted=("Notes",), carried=carry_names)
+SUBJECT = SubjectKind(
+    "player",
+    derived=NAME_FIELDS,
+    hidden=(TRANSFER,),
+    unquoted=("Notes",),
+    carried=carry_names,
+)
 # Separate endpoints serve these fields.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
-MARKS = (DELETED_AT, RESTORED_FROM, PENDING)
+MARKS = (DELETED_AT, RESTORED_FROM, PENDING, TRANSFER)
 INTERNAL = (*NAME_FIELDS, *MARKS, *SWAP_FIELDS)
 # The projection of a served player: all fields but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
@@ -153,6 +168,11 @@ class CharacterChanged(Conflict):
 
 class BeingRestored(Unavailable):
     sentence = "The player is being restored; please try again."
+    retry_after = 1
+
+
+class BeingTransferred(Unavailable):
+    sentence = "Items of the player are on their way to another one; please try again."
     retry_after = 1
 
 
@@ -220,6 +240,7 @@ def save(player: Document, *, fields: Document, version: int | None) -> Change:
 def mark_deleted(player: Document, *, now: datetime, online_since: datetime | None) -> Change:
     """Mark a player that is about to be deleted."""
     require_not_deleted(player)
+    require_no_transfer(player)
     if is_online(player, online_since):
         raise PlayerOnline(str(player.get("Name")))
     return Change({DELETED_AT: now}, {"Id": player["_id"], "Name": player.get("Name")})
@@ -230,6 +251,12 @@ def refuse_restoring(player: Document) -> Change:
     if isinstance(player.get(DELETED_AT), datetime):
         raise Busy("player")
     raise PlayerIsBack
+
+
+def require_no_transfer(player: Document) -> None:
+    """Raise BeingTransferred for a player whose transfer is not finished."""
+    if isinstance(player.get(TRANSFER), dict):
+        raise BeingTransferred
 
 
 def without_marks(player: Document) -> Document:

@@ -22,6 +22,7 @@ from app.players.domain import (
     RESTORED_FROM,
     SHAPE,
     SUBJECT,
+    TRANSFER,
     PlayerNameTaken,
     WasDeleted,
     public_player,
@@ -56,6 +57,7 @@ UNSETTLED = (DELETED_AT, PENDING)
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 # The largest int64; the JSON encoder does not accept arbitrarily large integers.
 LARGEST_TOTAL = 2**63 - 1
+TRANSFERRING: Document = {f"{TRANSFER}.Id": {"$exists": True}}
 ONLINE_ONLY = {"partialFilterExpression": {"Online": True}}
 PLAYERS = CollectionPlan(
     "players",
@@ -78,6 +80,8 @@ PLAYERS = CollectionPlan(
             index(name, field, partialFilterExpression={field: {"$exists": True}})
             for name, field in (("deleted", DELETED_AT), ("restored", RESTORED_FROM))
         ),
+        # Null once the transfer is finished.
+        index("transfer", TRANSFER + ".Id", partialFilterExpression=TRANSFERRING),
     ),
 )
 

@@ -88,7 +88,9 @@ class Decisions:
             update.setdefault("$set", {}).update(identity)
             return Decision({**unchanged, **values}, update, Applied(change.answer))
         update.setdefault("$set", {}).update(bookkeeping)
-        changes = field_changes(self._kind, document, change.fields)
+        changes = change.recorded
+        if changes is None:
+            changes = field_changes(self._kind, document, change.fields)
         changes = within_size(changes) if change.is_large else changes
         entry = new_entry(self._kind, document, intent, changes, bookkeeping)
         if intent.key is not None:

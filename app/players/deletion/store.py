@@ -31,6 +31,7 @@ from app.players.domain import (
     DELETED_AT,
     RESTORED_FROM,
     SUBJECT,
+    TRANSFER,
     NotKept,
     PlayerNameTaken,
     mark_deleted,
@@ -52,7 +53,7 @@ log = logging.getLogger("quartermaster")
 # A game may have stored a value of another type.
 MARKED: Document = {DELETED_AT: {"$type": "date"}}
 RESTORED: Document = {RESTORED_FROM: {"$type": "objectId"}}
-DELETION_READS = ("Online", "LastSeen", DELETED_AT, PENDING)
+DELETION_READS = ("Online", "LastSeen", DELETED_AT, PENDING, TRANSFER)
 ATTEMPTS = 50
 PAUSE_SECONDS = 0.02
 
