@@ -27,7 +27,7 @@ MAPS = frozenset({"Inventory", "Bank", "Spells", "Variables", "Slots"})
 OWN_FIELDS = frozenset(
     {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}
     | {"FormerNames", "FormerEmails", "SecondFactor"}
-    | {"OpenId", "GroupRoles"}
+    | {"OpenId", "Roles", "GroupRoles", "IsDisabled"}
 ) - {"Version"}
 # Older actions may come from an earlier version of the game.
 RECENT = timedelta(days=1)

@@ -32,7 +32,7 @@ EXPORT = "export-personal-data"
 CLOSED_FIELDS = (
     *("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests"),
     "SecondFactor",
-    *("OpenId", "GroupRoles"),
+    *("OpenId", "Roles", "GroupRoles"),
 )
 ERASED_AT = "ErasedAt"
 # The arguments of operations whose values are constants of this program.
@@ -83,7 +83,7 @@ def close(user: Document, *, now: datetime) -> Change:
         "KeyDigests": [],
         **({"SecondFactor": None} if user.get("SecondFactor") else {}),
         **({"OpenId": None} if user.get("OpenId") else {}),
-        **({"GroupRoles": []} if user.get("GroupRoles") else {}),
+        **{name: [] for name in ("Roles", "GroupRoles") if user.get(name)},
         ERASED_AT: now,
     }
     return Change(fields, {"Keys": len(list(keys_of(user)))})

@@ -23,7 +23,7 @@ from app.users.store import record_costs
 # the variables of a running game.
 ALONE = (
     *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt"),
-    *("OpenId", "GroupRoles"),
+    *("OpenId", "Roles", "GroupRoles", "IsDisabled"),
 )
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
     "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),

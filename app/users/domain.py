@@ -140,7 +140,7 @@ SUBJECT = SubjectKind(
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt")
-INTERNAL += ("OpenId", "GroupRoles")
+INTERNAL += ("OpenId", "Roles", "GroupRoles", "IsDisabled")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and the defaults for values of other types.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
