@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Flask
 
 import config
 from app.api_keys import routes as api_keys
+from app.approvals import routes as approvals
+from app.approvals.access import finish_abandoned
+from app.approvals.store import Approvals
 from app.auth import guard
 from app.auth import services as auth_services
 from app.auth.secret import signing_keys
@@ -97,6 +102,7 @@ BLUEPRINTS = (
     privacy.blp,
     history.blp,
     batches.blp,
+    approvals.blp,
     events.blp,
     actions.blp,
     game_server.blp,
@@ -172,6 +178,7 @@ def add_stores(services: Services) -> None:
         TakenActions(storage),
         Events(storage, history),
         Activity(history, tokens),
+        Approvals(storage),
         FormTokens(signing_keys(settings)),
         Vault(signing_keys(settings), storage.clock.time),
         Provider(settings, signing_keys(settings)),
@@ -185,12 +192,15 @@ def add_stores(services: Services) -> None:
 def add_background(services: Services) -> None:
     """Add the background work of each worker."""
     deletions, erasures, batches = services[Deletions], services[Erasures], services[Batches]
+    requests, context = services[Approvals], services.app.app_context
+    finish_approval = partial(finish_abandoned, context)
     is_ready = services[Preparation].is_ready
     work = UnfinishedWork(
         (
             *deletions.unfinished(),
             services[Transfers].unfinished(),
             Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
+            Unfinished("approval", requests.unfinished, finish_approval),
             Unfinished("plan of a batch", batches.find_stale, batches.remove),
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
         )

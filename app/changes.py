@@ -59,6 +59,8 @@ class Origin(NamedTuple):
     reason: str | None = None
     # The name of the API key, if one was used.
     key: str | None = None
+    # The UserId and Name of the colleague who approved it, if one had to.
+    approved_by: Document | None = None
 
 
 class Intent(NamedTuple):
@@ -142,6 +144,7 @@ def new_entry(
         "Stamp": bookkeeping["Stamp"],
         "Number": bookkeeping["JournalCount"],
         **_without_none(
+            ApprovedBy=origin.approved_by,
             Undoes=intent.undoes and intent.undoes["_id"],
             Warning=intent.warning,
             Transfer=intent.transfer,

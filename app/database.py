@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.approvals.store import APPROVALS
 from app.batches.collections import BATCH_PARTS, BATCH_ROWS, BATCHES
 from app.game.actions.store import ACTIONS, GAMES
 from app.guilds.store import GUILDS
@@ -40,6 +41,7 @@ COLLECTIONS = (
     BATCHES,
     BATCH_ROWS,
     BATCH_PARTS,
+    APPROVALS,
     REFRESH_TOKENS,
     QUOTAS,
     PASSWORD_COSTS,

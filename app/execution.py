@@ -49,6 +49,20 @@ def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) 
     )
 
 
+def make(
+    operation: Operation,
+    store: Store,
+    key: Key,
+    args: dict[str, Any],
+    meant: Intent,
+    checked: Callable[[Rule], Rule],
+) -> Applied:
+    """Execute an operation for an intent that is not the caller's; checked wraps the rule."""
+    prepared = operation.prepare_change(args)
+    reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
+    return store.change(key, reads, checked(rule), meant)
+
+
 def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Document:
     """Return the entry that a change would have, without making the change."""
     prepared = operation.prepare_change(args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -111,6 +112,12 @@ def _faults(settings: Settings) -> Iterator[str]:
             yield f"QM_CORS_ORIGINS has '{origin}': list origins such as https://example.com."
     if settings.PUBLIC_URL and not ORIGIN.fullmatch(settings.PUBLIC_URL):
         yield f"QM_PUBLIC_URL is '{settings.PUBLIC_URL}'; write it like https://qm.example.com."
+    for rule in settings.APPROVAL:
+        if not APPROVAL_RULE.fullmatch(rule):
+            yield (
+                f"QM_APPROVAL has '{rule}'; it takes batches>N with a number of rows, erasures and "
+                "roles, separated by commas."
+            )
     yield from _value_faults(settings)
     yield from _argon2_faults(settings)
 
@@ -211,6 +218,7 @@ def _argon2_faults(settings: Settings) -> Iterator[str]:
 ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 OPENID_TOGETHER = ("OPENID_ISSUER", "OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET")
+APPROVAL_RULE = re.compile(r"batches( *> *[0-9]{1,6})?|erasures|roles", re.ASCII)
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {
     "COMPATIBILITY": ("", "intersect"),

@@ -181,6 +181,9 @@ class Settings:
 
     # How many days a history entry is kept; 0: for ever.
     HISTORY_DAYS: int = 400
+    # What always needs the approval of a second person, comma-separated: batches>500 (rows),
+    # erasures, roles.
+    APPROVAL: list[str] = []
     # Whether a change without a reason in the header X-Reason is refused with 400.
     REASON_REQUIRED: bool = False
 

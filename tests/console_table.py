@@ -64,6 +64,11 @@ POST  /console/batches/[batch]/run              api
 POST  /console/batches/[running]/pause          api
 POST  /console/batches/[batch]/cancel           api
 POST  /console/batches/[ended]/undo             api
+GET   /console/approvals                        api
+GET   /console/approvals/[own_approval]         api
+POST  /console/approvals/[approval]/approve     api users.query users.manage
+POST  /console/approvals/[approval]/decline     api users.query users.manage
+POST  /console/approvals/[own_approval]/withdraw  api
 GET   /console/catalogue                        api
 GET   /console/catalogue/[type]                 api
 GET   /console/catalogue/[type]/[item]          api
@@ -115,6 +120,7 @@ FIELDS = {
     "[player]/warp": {"mapid": MAP, "confirm": PLAYER},
     "[user]/warp": {"mapid": MAP, "x": "3", "y": "4", "confirm": USER},
     "batches": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
+    "decline": {"Why": "Too much."},
     "keys": {"Name": "shop", "players.read": "true"},
     "console/staff": {"Name": "colleague", "Email": "colleague@example.com", "may-viewer": "true"},
     "staff/[user]/roles": {"may-viewer": "true"},

@@ -136,6 +136,12 @@ TABLE = """
  +  POST   /api/v1/batches/[running_batch]/pause                 api                        | players.change
  +  POST   /api/v1/batches/[batch]/cancel                        api                        | players.change
  +  POST   /api/v1/batches/[ended_batch]/undo                    api                        | players.change history.undo
+ +  POST   /api/v1/approvals                                     api                        | none
+ +  GET    /api/v1/approvals                                     api                        | none
+ +  GET    /api/v1/approvals/[own_approval]                      api                        | none
+ +  POST   /api/v1/approvals/[approval]/approve                  api users.query users.manage| none
+ +  POST   /api/v1/approvals/[approval]/decline                  api users.query users.manage| none
+ +  POST   /api/v1/approvals/[own_approval]/withdraw             api                        | none
  +  GET    /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys/[own_key]/rotate                         api                        | none
@@ -182,6 +188,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
 MAP, ACTION = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "de")
 BATCH, ENDED_BATCH = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "f0")
 GUILD = "e1e1e1e1-0000-4000-8000-000000000000"
+APPROVAL, OWN_APPROVAL = (f"{digit * 4}-0000-4000-8000-000000000000" for digit in ("a0", "a1"))
 RUNNING_BATCH = "f0f0f0f0-0000-4000-8000-000000000000"
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
@@ -196,7 +203,7 @@ VALUES = {
     **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION, "guild": GUILD},
     **{"batch": BATCH, "ended_batch": ENDED_BATCH, "running_batch": RUNNING_BATCH},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
-    "role": "viewer",
+    **{"role": "viewer", "approval": APPROVAL, "own_approval": OWN_APPROVAL},
 }
 # What leads a browser to the documentation, and has nothing for a program.
 FRONT_DOORS = ("/", "/api")
@@ -241,6 +248,13 @@ BODIES = {
         "Reason": "Asked for.",
         "Rows": [{"Player": PLAYER, "Operation": "give", "ItemId": ITEM, "Quantity": 1}],
     },
+    "api/v1/approvals": {
+        "Operation": "give",
+        "Subject": PLAYER,
+        "Arguments": {"itemid": ITEM, "quantity": 1},
+        "Reason": "Asked for.",
+    },
+    "/decline": {"Why": "Too much."},
     "api/v1/keys": {"Name": "another", "Scopes": ["players.read"]},
     "api/v1/roles": {"Name": "events", "Permissions": ["players.read"]},
     "roles/[role]": {"Permissions": ["players.read"]},

@@ -119,6 +119,20 @@ def make_entry(subject, kind="player", **overrides):
     return history_document({**entry, **overrides}, None)
 
 
+def make_approval(player, author, **overrides):
+    """Return a request for approval as it is stored: a gift for a player."""
+    item = overrides.pop("ItemId", "11111111-0000-4000-8000-000000000000")
+    now = datetime.now(timezone.utc)
+    return {
+        **{"_id": guid(), "At": now, "EndsAt": now + timedelta(days=7), "State": "waiting"},
+        **{"Operation": "give", "Via": "api", "Reason": "Lost.", "Plan": [], "PlanNumber": 1},
+        "Arguments": {"itemid": item, "quantity": 1, "bankoverflow": False},
+        "Subject": {"Kind": "player", "Id": player["_id"], "Name": player["Name"]},
+        "By": {"UserId": author["_id"], "Name": author["Name"]},
+        **overrides,
+    }
+
+
 def make_batch(**overrides):
     """Return a batch of one row as it is stored."""
     is_done = overrides.get("State") == "done"

@@ -3,8 +3,10 @@
 import hashlib
 from datetime import datetime, timedelta, timezone
 
+from app.auth.roles import Role
 from tests.endpoint_table import (
     ACTION,
+    APPROVAL,
     BAG,
     BATCH,
     CODE,
@@ -14,6 +16,7 @@ from tests.endpoint_table import (
     INVITED,
     ITEM,
     OTHER_PLAYER,
+    OWN_APPROVAL,
     PLAYER,
     RUNNING_BATCH,
     SIGN_IN,
@@ -25,6 +28,7 @@ from tests.endpoint_table import (
 )
 from tests.factories import (
     add_batch,
+    make_approval,
     make_bag,
     make_entry,
     make_factor,
@@ -38,6 +42,7 @@ from tests.game import make_action
 COLLECTIONS = (
     *("users", "players", "bags", "objects", "history", "actions", "batches", "batch_rows"),
     *("batch_parts", "deleted_players", "erasures", "refresh_tokens", "guilds", "roles"),
+    "approvals",
 )
 STATES = {BATCH: "planned", RUNNING_BATCH: "running", ENDED_BATCH: "done"}
 
@@ -76,6 +81,11 @@ def set_scene(db, password_hash, kept=None):
     db.guilds.insert_one(make_guild(_id=GUILD))
     db.actions.insert_one(make_action(_id=ACTION))
     db.refresh_tokens.insert_one(refresh_token(user, TOKEN, SIGN_IN))
+    asker = make_user(roles=(Role.API,), Name="Asker")
+    db.users.insert_one(asker)
+    more = {**given, "Before": held["0"], "After": {"ItemId": ITEM, "Quantity": 6}}
+    for id_, author in ((APPROVAL, asker), (OWN_APPROVAL, stays or asker)):
+        db.approvals.insert_one(make_approval(player, author, _id=id_, ItemId=ITEM, Plan=[more]))
     for batch_id, state in STATES.items():
         add_batch(db, batch_id, player, State=state)
 

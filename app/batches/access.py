@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.auth import guard
+from app.auth.approval import require_no_approval
 from app.auth.callers import Caller
 from app.auth.permissions import NAMES, Permission
 from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
@@ -136,7 +137,19 @@ def visible_batch(batch_id: str) -> Document:
 
 
 def require_run(caller: Caller, batch: Document) -> None:
-    """Raise unless a caller may carry out a batch: the permissions are those of single calls."""
+    """Raise unless a caller may carry out a batch, within the limits or approved."""
+    require_permissions(caller, batch)
+    if not is_approved(batch, caller):
+        require_no_approval("batches", batch["Rows"])
+        require_limits(caller, batch)
+
+
+def is_approved(batch: Document, caller: Caller) -> bool:
+    return batch.get("ApprovedFor") == caller.id
+
+
+def require_permissions(caller: Caller, batch: Document) -> None:
+    """Raise unless a caller has the permissions for a batch: those of single calls."""
     caller.require(Permission.BATCHES_RUN)
     needs = batch.get("Needs", ())
     if "users" in needs:
@@ -146,6 +159,10 @@ def require_run(caller: Caller, batch: Document) -> None:
         caller.require(Permission.UNDO_OWN if is_own else Permission.UNDO_ANY)
     caller.require(*(NAMES[name] for name in needs if name in NAMES))
     refuse_budgets("a batch", caller)
+
+
+def require_limits(caller: Caller, batch: Document) -> None:
+    """Raise if a batch is over the limits of a caller, whatever is left today."""
     most, rows = caller.limits.rows_per_batch, batch["Rows"]
     if most is not None and rows > most:
         why = f"you may run batches of {most} rows, not {rows}"
@@ -160,7 +177,10 @@ def require_run(caller: Caller, batch: Document) -> None:
 def executor(caller: Caller, batch: Document) -> tuple[Origin, list[Allowance]]:
     """Return who carries out the rows of a batch that a caller may run, and what limits them."""
     key = caller.key.name if caller.key else None
-    return Origin(caller.id, caller.name, "batch", key=key), allowances_of(caller)
+    by = Origin(caller.id, caller.name, "batch", key=key)
+    if is_approved(batch, caller):
+        return by._replace(approved_by=batch["ApprovedBy"]), []
+    return by, allowances_of(caller)
 
 
 def current_record(batch: Document) -> Document:
@@ -216,7 +236,8 @@ def _starter_of(batch: Document) -> Document:
     """Return the stored identity that the service continues with, or raise if it may not run."""
     caller = guard.caller()
     require_run(caller, batch)
-    for one in allowances_of(caller) if batch["State"] == "planned" else ():
+    is_limited = batch["State"] == "planned" and not is_approved(batch, caller)
+    for one in allowances_of(caller) if is_limited else ():
         one.require_day(batch["Moves"]["Items"])
     key = {"Key": caller.key.name, "KeyId": caller.key.id} if caller.key else {}
     return {"UserId": caller.id, "Name": caller.name, **key}

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
+from app.auth.approval import NeedsApproval
 from app.auth.callers import CallerGone, Callers
 from app.auth.spending import Allowance, OverBudget, OverLimit
 from app.batches.access import executor, require_run
@@ -42,6 +43,7 @@ REASONS: dict[type[QuartermasterError], str] = {
     PermissionMissing: "The account that started it no longer has '{0.permission}'.",
     ScopeMissing: "The key that it was started with no longer has the scope '{0.scope}'.",
     OverBudget: "The key that it was started with has a budget now.",
+    NeedsApproval: "It needs an approval now.",
     OverLimit: "It is over a limit of the account that started it ({0.field}).",
     CallerGone: "The account that started it can no longer run it: {0}.",
 }

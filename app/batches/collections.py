@@ -23,6 +23,7 @@ BATCHES = CollectionPlan(
         },
         {
             "StartedBy": OBJECT,
+            "ApprovedBy": OBJECT,
             "PausedWhy": TEXT_OR_NULL,
             "RequestKey": TEXT,
             "Fingerprint": TEXT,
@@ -33,6 +34,7 @@ BATCHES = CollectionPlan(
         index("time", "At", "_id"),
         index("author", "By.UserId"),
         index("starter", "StartedBy.UserId", sparse=True),
+        index("approver", "ApprovedBy.UserId", sparse=True),
         index("planning", "At", partialFilterExpression={"State": "planning"}),
         index("running", "BegunAt", partialFilterExpression={"State": "running"}),
         index("abandoned", "IsAbandoned", partialFilterExpression={"IsAbandoned": True}),

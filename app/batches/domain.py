@@ -69,6 +69,11 @@ class NotEnded(Conflict):
     )
 
 
+class NotPlanned(Conflict):
+    code = "BATCH_NOT_PLANNED"
+    sentence = "Only a planned batch can be approved: this one was started or cancelled."
+
+
 class NothingToUndo(Conflict):
     sentence = "There is nothing to undo: {what}."
 
@@ -238,6 +243,7 @@ def public_batch(batch: Document, counts: Document) -> Document:
         **{name: batch.get(name) for name in optional},
         "By": _author(batch["By"]),
         "StartedBy": _author(starter) if starter else None,
+        "ApprovedBy": batch.get("ApprovedBy"),
         **progress_of(counts),
     }
 

@@ -7,7 +7,7 @@ from marshmallow import ValidationError, fields, missing, validates, validates_s
 from marshmallow.validate import Length
 
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
-from app.history.schemas import AuthorSchema, SubjectSchema
+from app.history.schemas import ApproverSchema, AuthorSchema, SubjectSchema
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
@@ -158,6 +158,14 @@ class BatchSchema(ProgressSchema):
     Undo = or_null(fields.Dict, "Which changes this one undoes, if it was made from history.")
     Rows = Integer(0, example=1000)
     BegunAt = Moment(allow_none=True, example=BEGUN_AT, description="When it was first run.")
+    ApprovedBy = fields.Nested(
+        ApproverSchema,
+        allow_none=True,
+        metadata={
+            "example": None,
+            "description": "The colleague who approved it, if it was asked for.",
+        },
+    )
     StartedBy = fields.Nested(
         AuthorSchema,
         allow_none=True,

@@ -29,6 +29,7 @@ from app.batches.domain import (
     Cancelled,
     NewBatch,
     NotEnded,
+    NotPlanned,
     NotRunning,
     Paused,
     PlannedTooLong,
@@ -240,6 +241,14 @@ class Batches(Parts):
         self._meet(by)
         return _refuse_states(batch, planning=StillPlanning, cancelled=Cancelled, paused=Paused)
 
+    def approve(self, batch_id: str, by: Document, for_id: str) -> None:
+        """Let an account run a planned batch beyond its limits."""
+        approved = {"ApprovedBy": by, "ApprovedFor": for_id}
+        batch = self._update({"_id": batch_id, "State": "planned"}, approved)
+        self._meet(by)
+        if batch is None and self._get_confirmed(batch_id).get("ApprovedFor") != for_id:
+            raise NotPlanned
+
     def pause(self, batch_id: str, why: str | None = None) -> Document:
         """Pause a batch until it is started again, and return it.
 
@@ -328,7 +337,11 @@ class BatchTraces:
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
         """Delete the rows about a person; of the author of batches, keep only the id."""
         yield self._rows.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
-        for author, more in (("By", ("RequestKey", "Fingerprint")), ("StartedBy", ())):
+        for author, more in (
+            ("By", ("RequestKey", "Fingerprint")),
+            ("StartedBy", ()),
+            ("ApprovedBy", ()),
+        ):
             own = {f"{author}.UserId": user_id, f"{author}.Name": {"$ne": None}}
             hidden = dict.fromkeys((f"{author}.Key", *more), "")
             nameless = {"$set": {f"{author}.Name": None}, "$unset": hidden}

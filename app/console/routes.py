@@ -10,6 +10,7 @@ from urllib.parse import quote
 from flask import Flask, Response, request
 
 from app.auth import guard
+from app.console.approvals import views as approvals
 from app.console.batches import new_batch
 from app.console.batches import views as batches
 from app.console.catalogue import views as catalogue
@@ -29,7 +30,7 @@ from app.errors import NotFound
 # Importing a module registers its pages.
 PAGES = (
     *(sign_in, company, second_factor, invitation, home, players, users, keys, game, history),
-    *(new_batch, batches, catalogue, health, staff, error_pages),
+    *(new_batch, batches, approvals, catalogue, health, staff, error_pages),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.approvals.store import Approvals
 from app.batches.store import Batches
 from app.game.actions.store import Actions
 from app.history.store import History
@@ -19,6 +20,7 @@ from app.storage.client import Storage
 from app.users.store import Users
 
 actions = current(Actions)
+approvals = current(Approvals)
 bags = current(Bags)
 batches = current(Batches)
 cursors = current(Cursors)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import spend
-from app.changes import KINDS, Applied, Intent
+from app.changes import KINDS, Applied, Intent, Rule
 from app.errors import NotFound
 from app.execution import Store
 from app.history.domain import filters_of, inverse_of, is_of_user
@@ -112,13 +112,16 @@ def undo(entry: Document) -> Applied:
     )
 
 
-def undo_as(entry: Document, meant: Intent) -> Applied:
-    """Undo a change for an intent, without checking a budget."""
+def undo_as(
+    entry: Document, meant: Intent, checked: Callable[[Rule], Rule] = lambda rule: rule
+) -> Applied:
+    """Undo a change for an intent, without checking a budget; checked may wrap the rule."""
     inverse = inverse_of(entry)
     if isinstance(inverse, OwnInverse):
         return inverse.make(entry, meant)
     store, key = _subject_of(entry)
-    return store.change(key, *inverse.prepare(entry["Changes"]), meant)
+    reads, rule = inverse.prepare(entry["Changes"])
+    return store.change(key, reads, checked(rule), meant)
 
 
 def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:

@@ -19,6 +19,7 @@ SERVED = (
     "Subject",
     "Operation",
     "By",
+    "ApprovedBy",
     "Via",
     "RequestId",
     "Reason",

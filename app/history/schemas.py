@@ -32,6 +32,11 @@ class AuthorSchema(Schema):
     Key = Text(allow_none=True, example=None, description="The API key that made the change.")
 
 
+class ApproverSchema(Schema):
+    UserId = Guid(example=USER_ID)
+    Name = Text(allow_none=True, example="senior")
+
+
 class FieldChangeSchema(Schema):
     """A changed field. The values of a secret field are not shown."""
 
@@ -54,6 +59,14 @@ class EntrySchema(Schema):
     Subject = fields.Nested(SubjectSchema)
     Operation = Text(example="give")
     By = fields.Nested(AuthorSchema)
+    ApprovedBy = fields.Nested(
+        ApproverSchema,
+        allow_none=True,
+        metadata={
+            "example": None,
+            "description": "The colleague who approved it, if it was asked for.",
+        },
+    )
     Via = Text(example="api", metadata={"enum": ["api", "console", "cli", "batch"]})
     RequestId = Text(allow_none=True, example="5c8848779587481c9a62")
     Reason = Text(allow_none=True, example="Lost in a crash, ticket 4711.")

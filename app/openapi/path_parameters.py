@@ -57,6 +57,7 @@ PATH_PARAMETERS = {
     ("Users", "character"): PathParameter("lookupKey2", PLACE, examples.PLAYER, NO_PLAYER),
     ("History", "entry_id"): PathParameter("id", "The id of an entry.", examples.ENTRY, NO_ENTRY),
     ("Batches", "batch_id"): _guid("id", "The id of a batch.", examples.BATCH),
+    ("Approvals", "request_id"): _guid("id", "The id of a request.", examples.BATCH),
     ("Guilds", "guild_id"): _guid("guildId", "The id of a guild.", examples.GUILD),
     ("Game", "map_id"): _guid("mapId", "The id of a map.", examples.MAP),
     ("Game", "key"): PLAYER,

@@ -11,6 +11,7 @@ FOLDERS = (
     "Users",
     "History",
     "Batches",
+    "Approvals",
     "Game",
     "Catalogue",
     "Global variables",
@@ -46,6 +47,7 @@ RUNS_AFTER = {
     "deleteUser": "eraseUser",
     "getHistoryEntry": "undoChange",
     "cancelBatch": "undoBatch",
+    "withdrawRequest": "declineRequest",
     "getRole": "createNewRole",
     "replaceRole": "getRole",
     "deleteRole": "replaceRole",
@@ -62,6 +64,7 @@ PATH_VALUES = {
     ("Guilds", "guildId"): "{{guildId}}",
     ("History", "id"): "{{entryId}}",
     ("Batches", "id"): "{{batchId}}",
+    ("Approvals", "id"): "{{approvalId}}",
     ("Game", "lookupKey"): "{{player}}",
     ("Game", "mapId"): "{{mapId}}",
     ("Game", "id"): "{{actionId}}",
@@ -91,13 +94,13 @@ OWN_PATHS = {
     **dict.fromkeys(("eraseUser", "deleteUser"), "{{goneUser}}"),
     "revokeTokens": "{{newUser}}",
 }
-# Operations that may be refused: the game may not be running, the player may be offline, and the
-# user may have no second factor.
+# Operations that may be refused: the game may not be running, the player may be offline, the user
+# may have no second factor, and nobody decides on their own request.
 MAY_BE_REFUSED = {
     *("kickPlayer", "killPlayer", "warpPlayer", "warpPlayerToPlace"),
     *("kickUser", "killUser", "warpUser", "warpUserToPlace"),
     *("sayToEverybody", "sayOnMap", "sayToPlayer", "answerAction"),
-    "resetSecondFactor",
+    *("resetSecondFactor", "approveRequest", "declineRequest"),
 }
 # Bodies that replace the whole example.
 WHOLE_BODIES: dict[str, Document] = {
@@ -111,6 +114,10 @@ BODY_VALUES: dict[str, Document] = {
         "Rows": [
             {"Player": "{{player}}", "Operation": "give", "ItemId": "{{itemId}}", "Quantity": 1}
         ]
+    },
+    "askForApproval": {
+        "Subject": "{{player}}",
+        "Arguments": {"itemid": "{{itemId}}", "quantity": 1},
     },
     "warpPlayer": {"mapid": "{{mapId}}"},
     "warpPlayerToPlace": {"mapid": "{{mapId}}"},

@@ -42,6 +42,7 @@ SIDES = ("Before", "After")
 # id of an entry to undo.
 ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Result")
 BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id")
+APPROVAL_TEXTS = ("Reason", "Why", "Arguments")
 
 
 class NotConfirmed(InvalidField):
@@ -170,6 +171,11 @@ def without_author(entry: Document) -> Document:
     by = {**entry["By"], "Name": None}
     by.pop("Key", None)
     return _refile(_without_key({**entry, "By": by, "RequestId": None}))
+
+
+def without_approver(entry: Document) -> Document:
+    """Return an entry that an erased person approved: only the id of that person stays."""
+    return {**entry, "ApprovedBy": {**entry["ApprovedBy"], "Name": None}}
 
 
 def _without_key(entry: Document) -> Document:

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from app.api_keys.domain import public_keys
+from app.approvals.domain import public_approval
+from app.approvals.store import Approvals
 from app.auth.api_keys import keys_of
 from app.batches.changes import row_arguments
 from app.batches.domain import public_batch, public_row
@@ -51,6 +53,7 @@ class PersonalData:
     bags: Bags
     actions: Actions
     batches: Batches
+    approvals: Approvals
 
     def write(self, key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
         """Return the pieces of the document about a person; raise NotFound before the first piece.
@@ -91,6 +94,7 @@ class PersonalData:
         yield "BatchRows", map(_batch_row, self.batches.rows_about(ids))
         batches = self.batches.made_by(user_id)
         yield "Batches", (public_batch(batch, batch["Counts"]) for batch in batches)
+        yield "Approvals", map(public_approval, self.approvals.of_person(ids, user_id))
         yield "HistoryAbout", (e for id_ in ids for e in self._entries(subject_id=id_))
         yield "HistoryBy", self._entries(author=user_id)
 

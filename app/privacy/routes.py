@@ -7,6 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
+from app.auth.approval import require_no_approval
 from app.auth.spending import refuse_unknown
 from app.changes import Applied
 from app.errors import NotFound
@@ -104,6 +105,7 @@ def delete_user(key: Lookup) -> Response:
 
 def erasure_of(key: Lookup, confirm: str) -> Response:
     """Erase a user, and return the response."""
+    require_no_approval("erasures")
     refuse_unknown("erasing a person, with all characters,")
     # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.approvals.store import Approvals
 from app.batches.store import Batches
 from app.game.actions.store import Actions
 from app.history.store import History
@@ -15,7 +16,7 @@ from app.storage.client import Storage
 from app.storage.limits.quotas import Budgets
 from app.users.store import Users
 
-SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches)
+SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches, Approvals)
 
 
 def add_services(services: Services) -> None:

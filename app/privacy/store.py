@@ -20,6 +20,7 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
+from app.approvals.store import APPROVALS
 from app.batches.collections import BATCH_ROWS, BATCHES
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
@@ -39,6 +40,7 @@ from app.privacy.domain import (
     close,
     digest_of,
     is_caller,
+    without_approver,
     without_author,
 )
 from app.privacy.mentions.store import Mentions
@@ -205,7 +207,7 @@ class Erasures(ErasureRecords):
                 yield Trace(BATCH_ROWS.name, id_, record["_id"])
         # History is not searched: entries are checked before they leave their Journals.
         recent = self.recent_records()
-        for traces in (self._mentions.actions, self._mentions.batches) if recent else ():
+        for traces in self._mentions.traces if recent else ():
             for name, id_, texts in traces.texts():
                 for user_id, names in find_names(texts, recent).items():
                     yield Trace(name, id_, user_id, tuple(names))
@@ -243,6 +245,7 @@ class Erasures(ErasureRecords):
         ids = _ids(self._record(user_id))
         yield from self._mentions.actions.erase(ids, user_id)
         yield from self._mentions.batches.erase(ids, user_id)
+        yield from self._mentions.approvals.erase(ids, user_id)
         # Inner bags first: after a crash, they are still found through the outer ones.
         for bag in reversed(self._bags.carried_by(self._characters(user_id))):
             yield self._delete(BAG_SUBJECT, bag["_id"])
@@ -323,6 +326,8 @@ class Erasures(ErasureRecords):
             yield from self._mentions.rewrite_history(about, anonymous, "subject")
         by = {"Authors": user_id, "By.Name": {"$ne": None}}
         yield from self._mentions.rewrite_history(by, without_author, "author")
+        approved = {"ApprovedBy.UserId": user_id, "ApprovedBy.Name": {"$ne": None}}
+        yield from self._mentions.rewrite_history(approved, without_approver, "approver")
 
     def _move_entries(self) -> None:
         """Move all entries that are still in Journals to history, where names are removed."""
@@ -362,5 +367,6 @@ def _traces(user_id: str) -> list[tuple[str, Document]]:
         (REFRESH_TOKENS.name, own),
         (ACTIONS.name, by),
         (BATCHES.name, by),
+        (APPROVALS.name, by),
         (HISTORY.name, {"Authors": user_id, "By.Name": {"$ne": None}}),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth import guard
+from app.auth.approval import require_no_approval
 from app.auth.callers import Callers
 from app.auth.permissions import RIGHTS, Rights, all_role_names, permissions_of_role, role_names
 from app.changes import Applied, Intent
@@ -25,13 +26,15 @@ users = current(Users)
 
 
 def create_role(name: str, wanted: Document, giver: Rights | None, intent: Intent) -> Applied:
-    """Make a role. A giver of None, at the command line, may give anything."""
+    """Make a role. A giver of None, at the command line or approved, may give anything."""
+    _require_approved(intent)
     domain.require_role_given(giver, wanted)
     restore = partial(domain.restore_role, wanted=wanted, giver=giver)
     return roles.create(name, wanted, restore, intent)
 
 
 def change_role(name: str, wanted: Document, giver: Rights | None, intent: Intent) -> Applied:
+    _require_approved(intent)
     with staff.one_at_a_time():
         _require_administrator_after(name, wanted)
         rule = partial(domain.change_role, wanted=wanted, giver=giver)
@@ -41,12 +44,19 @@ def change_role(name: str, wanted: Document, giver: Rights | None, intent: Inten
 
 
 def remove_role(name: str, intent: Intent) -> Applied:
+    _require_approved(intent)
     with staff.one_at_a_time():
         _require_administrator_after(name, {})
         rule = partial(domain.remove_role, now=roles.now())
         applied = roles.change(name, READS, rule, intent)
     callers.forget()
     return applied
+
+
+def _require_approved(intent: Intent) -> None:
+    """Raise NeedsApproval if the settings want a second person; not for the command line."""
+    if intent.origin.user_id is not None and intent.origin.approved_by is None:
+        require_no_approval("roles")
 
 
 def _require_administrator_after(name: str, wanted: Document) -> None:
@@ -58,6 +68,7 @@ def _require_administrator_after(name: str, wanted: Document) -> None:
 
 def set_roles(key: Lookup, names: list[str], giver: Rights | None, intent: Intent) -> Applied:
     """Set the roles of an account, except those that come from groups."""
+    _require_approved(intent)
     wanted, known = list(dict.fromkeys(names)), roles.all()
     with staff.one_at_a_time():
         user = peer(key, giver)
@@ -86,6 +97,7 @@ def invite(
     name: str, email: str, names: list[str], giver: Rights | None, intent: Intent
 ) -> Applied:
     """Invite a colleague to an account with these roles."""
+    _require_approved(intent)
     if not names:
         raise InvalidField("Roles", "Must contain a role: otherwise the account could do nothing.")
     wanted = list(dict.fromkeys(names))

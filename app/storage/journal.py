@@ -76,6 +76,7 @@ HISTORY = CollectionPlan(
         index("object", "Objects", "At", "_id"),
         index("word", "Words", "At", "_id", **_where_it_exists("Words")),
         index("key", "By.Key", "At", "_id", **_where_it_exists("By.Key")),
+        index("approver", "ApprovedBy.UserId", **_where_it_exists("ApprovedBy.UserId")),
         index("undoes", "Undoes", **_where_it_exists("Undoes")),
         index(
             "idempotency_key",
@@ -311,7 +312,9 @@ def _accounts_in(holders: Iterable[Holder]) -> dict[Any, Any]:
     accounts: dict[Any, Any] = {}
     for document, entries in holders:
         accounts[document.get("UserId", document["_id"])] = document.get("Name")
-        accounts |= {entry["By"].get("UserId"): entry["By"].get("Name") for entry in entries}
+        for entry in entries:
+            for by in (entry["By"], entry.get("ApprovedBy") or {}):
+                accounts[by.get("UserId")] = by.get("Name")
     return accounts
 
 

@@ -2,9 +2,12 @@
 
 import pytest
 
+from app.auth.permissions import Permission
 from app.auth.roles import Role
+from app.auth.shipped_roles import new_role
 from tests.applications import written
 from tests.callers import Caller
+from tests.console_visitor import PASSWORD
 
 
 @pytest.fixture
@@ -19,3 +22,17 @@ def staff(client, world):
     """A caller of the API with all roles, named Clerk."""
     user = world.add_user(roles=tuple(Role), Name="Clerk")
     return Caller(client, world.headers(user=user), "/api/v1/", user)
+
+
+@pytest.fixture
+def person(client, world):
+    """Return a maker of callers with all permissions and these limits."""
+
+    def make(name="Limited", permissions=tuple(Permission), **limits):
+        role = new_role(f"role of {name}", [one.value for one in permissions], None)
+        # A test may store limits that cannot be read.
+        world.db.roles.insert_one({**role, "Limits": limits}, bypass_document_validation=True)
+        user = world.add_user(password=PASSWORD, Name=name, Roles=[role["_id"]])
+        return Caller(client, world.headers(user=user), "/api/v1/", user)
+
+    return make

@@ -20,6 +20,7 @@ from tests.endpoint_table import (
     DOORS,
     FRONT_DOORS,
     OWN,
+    OWN_APPROVAL,
     OWN_KEY,
     OWN_SIGN_IN,
     PASSWORD,
@@ -97,6 +98,8 @@ def scene(app, world):
         taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door", "TakerId": caller["_id"]}
         world.db.actions.update_one({"_id": ACTION}, {"$set": taken})
         world.db.refresh_tokens.insert_one(refresh_token(caller, OWN, OWN_SIGN_IN))
+        own = {"$set": {"By.UserId": caller["_id"]}}
+        world.db.approvals.update_one({"_id": OWN_APPROVAL}, own)
         if scopes:
             return {"Authorization": f"Bearer {KEY}"}
         return {} if flags is STRANGER else world.headers(user=caller)

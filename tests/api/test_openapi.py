@@ -110,6 +110,7 @@ def test_its_tags_are_those_of_its_operations():
             "Users",
             "History",
             "Batches",
+            "Approvals",
             "Game",
             "Catalogue",
             "Global variables",
@@ -204,7 +205,7 @@ def test_exactly_what_must_not_be_done_twice_takes_an_idempotency_key():
     declared = [operation for operation in all_operations() if operation.takes_key]
     changes = {camel_case(view) for operation in declared for view in operation.routes}
     asks_the_game = {name for name, (_, _, op) in OPERATIONS.items() if "202" in op["responses"]}
-    assert takes == {*changes, *asks_the_game, "planBatch", "undoBatch"}
+    assert takes == {*changes, *asks_the_game, "planBatch", "undoBatch", "askForApproval"}
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import config
-from app.auth.permissions import Permission
 from app.auth.scopes import Scope
 from app.batches.background import BatchWorker
 from app.batches.running import Runner
@@ -17,24 +16,10 @@ from app.storage.client import Storage
 from app.storage.limits.quotas import Budgets
 from tests.applications import service
 from tests.callers import Caller
-from tests.console_visitor import Visitor, page_of
+from tests.console_visitor import PASSWORD, Visitor, page_of
 from tests.factories import make_key, new_secret, numbered_guid, with_keys
 
 ITEM, OTHER = numbered_guid(1), numbered_guid(2)
-PASSWORD = "correct horse"
-
-
-@pytest.fixture
-def person(client, world):
-    """Return a maker of callers with all permissions and these limits."""
-
-    def make(name="Limited", permissions=tuple(Permission), **limits):
-        role = {"_id": f"role of {name}", "Permissions": [one.value for one in permissions]}
-        world.db.roles.insert_one({**role, "Limits": limits, "NeedsSecondFactor": False})
-        user = world.add_user(password=PASSWORD, Name=name, Roles=[role["_id"]])
-        return Caller(client, world.headers(user=user), "/api/v1/", user)
-
-    return make
 
 
 @pytest.fixture

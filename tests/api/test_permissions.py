@@ -24,7 +24,13 @@ ROLE = "tested"
 # What a request needs beyond what its view declares: for things of others, and to give a role.
 VIEWER = {Permission(name) for name in SHIPPED["viewer"][0]}
 GIVING = ("/roles", "/staff", "[role]", "[role]/change", "[invited]/invite", "/invitation")
-BEYOND = {"[entry]/undo": {Permission.UNDO_ANY}, **dict.fromkeys(GIVING, VIEWER)}
+# Of a request for approval, its author and who decides may do it themselves.
+ASKING = ("/approve", "/decline", "api/v1/approvals")
+BEYOND = {
+    "[entry]/undo": {Permission.UNDO_ANY},
+    **dict.fromkeys(GIVING, VIEWER),
+    **dict.fromkeys(ASKING, frozenset({Permission.ITEMS_MOVE})),
+}
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from flask import Response
 
+from app.approvals.kinds import RUN_BATCH
 from app.auth import guard
+from app.auth.approval import NeedsApproval
 from app.auth.permissions import Permission
 from app.auth.spending import OverLimit
 from app.batches import access
@@ -33,7 +35,7 @@ def ready(target: Target) -> str:
 def about_run(target: Target) -> Iterable[str]:
     try:
         access.require_run(guard.caller(), access.visible_batch(target.id))
-    except OverLimit as refusal:
+    except (OverLimit, NeedsApproval) as refusal:
         yield str(refusal)
     if target.record["State"] != "planned":
         yield f"{ready(target)} {'is' if target.record['Ready'] == 1 else 'are'} left."
@@ -84,6 +86,7 @@ RUN = Form(
     is_offered=in_state("planned"),
     needs=(Permission.BATCHES_RUN,),
     asks_reason=False,
+    asks=RUN_BATCH,
     lead=leads_to("batch-runs"),
 )
 RESUME = replace(RUN, title="Resume", button="Resume", is_offered=in_state("paused"))

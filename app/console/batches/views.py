@@ -135,9 +135,9 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
 
 
 def run_refusal(batch: Document) -> str:
-    """Return why the caller may not run a batch; empty if they may."""
+    """Return why the caller may not run a batch; empty if they may, or can ask for it."""
     try:
-        access.require_run(guard.caller(), batch)
+        access.require_permissions(guard.caller(), batch)
     except Forbidden as error:
         return str(error)
     return ""

@@ -201,6 +201,8 @@ class Form:
     layout: str = ""
     # The field beside the button.
     line: str = ""
+    # What a refused form can ask a colleague to approve, if not its operation.
+    asks: str = ""
 
     def __post_init__(self) -> None:
         """Fill in what the operation declares."""
@@ -211,6 +213,7 @@ class Form:
             facts["name"] = self.name or self.operation.name
             facts["schema"] = self.schema or (self.operation.arguments if groups else None)
             facts["takes_key"] = self.operation.takes_key
+            facts["asks"] = self.asks or self.operation.name
             facts["needs"] = self.needs or self.operation.permissions
         facts["fields"] = tuple(
             group._replace(fields=tuple(one.completed(facts["schema"]) for one in group.fields))

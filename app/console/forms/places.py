@@ -9,12 +9,21 @@ from typing import Any, NamedTuple
 
 from flask import Response
 
+from app.approvals.access import ask
 from app.auth import guard
 from app.auth.permissions import Need, Permission, SignedIn
 from app.changes import Applied
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
 from app.console.forms.submissions import Submission, newer_than, note_refusal
-from app.console.frame.pages import PAGE_SIZE, blp, done, path_to, redirect_to_action, required
+from app.console.frame.pages import (
+    PAGE_SIZE,
+    blp,
+    done,
+    path_to,
+    redirect_to_action,
+    redirect_with_notice,
+    required,
+)
 from app.console.session.proof import ask_for_proof
 from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from app.execution import execute, preview
@@ -27,7 +36,7 @@ from app.types import Document
 # Errors that are shown beside the form. Other errors get an error page.
 REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)
 # The path variables that are ids.
-GUIDS = ("batch_id", "key_id", "object_id", "sign_in_id")
+GUIDS = ("batch_id", "key_id", "object_id", "request_id", "sign_in_id")
 
 
 class ChangedMeanwhile(Conflict):
@@ -114,6 +123,8 @@ def _receive(place: Place, tab: str, form: Form, **variables: Any) -> Response:
     if outcome is None or sent.is_preview:
         sent.preview = outcome
         return sent.show(sent, **path)
+    if sent.asks:
+        return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))
     if form.lead:
         return form.lead(outcome, sent, **path)
     return _lead(place, form.next_tab or tab, outcome, path)
@@ -141,11 +152,21 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
         if form.replaces is not None:
             changed = form.replaces.format(**sent.args, **path)
             _require_unchanged(sent, _changes_of(place, sent, found.id, changed))
+    if sent.asks:
+        return _ask(sent, path)
     if form.act:
         return form.act(sent, **path)
     make = preview if sent.is_preview else execute
     operation: Any = form.operation
     return make(operation, place.store, path["key"], sent.args)
+
+
+def _ask(sent: Submission, path: dict[str, Any]) -> Document:
+    """Ask a colleague to approve what a form would do; the page of an entry is about its undo."""
+    subject = str(next(iter(path.values()), ""))
+    body = sent.form.body(sent) if sent.form.body else sent.args
+    args = {"id": subject} if "entry_id" in path else body or {}
+    return ask(sent.form.asks, subject, args)[0]
 
 
 def _require_name(place: Place, sent: Submission, name: str) -> None:

@@ -14,7 +14,7 @@ _POSTED = "quartermaster.posted"
 # The account whose session sent a form with a file.
 SENDER = "quartermaster.sender"
 # The hidden fields of every form.
-HIDDEN = ("token", "key", "seen", "back", "preview", "choose")
+HIDDEN = ("token", "key", "seen", "back", "preview", "choose", "ask")
 SECRET = ("password", "new", "again", "code", "state", "own-password", "own-code")
 
 

@@ -12,7 +12,10 @@ from urllib.parse import quote
 from flask import Response, after_this_request, current_app, request
 
 from app.api_keys.domain import KeyNameTaken
+from app.approvals.kinds import kinds
 from app.auth import guard
+from app.auth.approval import NeedsApproval
+from app.auth.spending import OverLimit
 from app.console.forms.curl import as_number, curl
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.object_names import Ambiguous, Choice, resolve
@@ -87,6 +90,17 @@ class Submission:
     @property
     def is_preview(self) -> bool:
         return bool(self.fields.get("preview"))
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks a colleague to approve the change, instead of making it."""
+        return bool(self.fields.get("ask"))
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether its page offers to ask a colleague."""
+        is_over = isinstance(self.error, OverLimit | NeedsApproval)
+        return (is_over or self.asks) and self.form.asks in kinds()
 
     @property
     def newer(self) -> list[Document]:
@@ -175,7 +189,8 @@ class Submission:
         reason = Field("reason", "Reason", is_required=needs_reason, html={"maxlength": 500})
         label = f"Type {self.target.name} to confirm"
         name = Field(form.confirm_field, label, form.confirm, is_required=True, html=AS_TYPED)
-        wanted = ((reason, form.asks_reason or needs_reason), (name, form.confirm))
+        asks_reason = form.asks_reason or needs_reason or self.can_ask
+        wanted = ((reason, asks_reason), (name, form.confirm))
         return [field for field, is_wanted in wanted if is_wanted]
 
     @property

@@ -22,7 +22,7 @@ from app.console.frame.notices import current_notice
 from app.console.game.actions import MARK
 from app.console.history import sentences
 from app.console.session import sessions as session
-from app.console.stores import players, users
+from app.console.stores import approvals, players, users
 from app.game.actions.asking import Answer
 
 log = logging.getLogger("quartermaster")
@@ -122,6 +122,8 @@ def render(
     counts = {"users": users.count()} if sees_users else {}
     if caller.may(Permission.PLAYERS_READ):
         counts["players"] = players.count()
+    if caller.may(Permission.APPROVE):
+        counts["approvals"] = approvals.count_waiting()
     context.setdefault("page", "")
     shared = {
         "person": caller,

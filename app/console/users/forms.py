@@ -9,6 +9,7 @@ from flask import Response, request
 from markupsafe import Markup
 
 from app.auth import guard
+from app.auth.approval import require_no_approval
 from app.auth.permissions import Permission
 from app.auth.spending import refuse_unknown
 from app.changes import Applied
@@ -116,6 +117,7 @@ def change_password(sent: Submission, key: Lookup) -> Applied:
 def erase_user(sent: Submission, key: Lookup) -> Document:
     # The log line of this request is written after the erasure, so it must not contain the name.
     tracing.note(path=request.path.replace(key.text, MASK))
+    require_no_approval("erasures")
     refuse_unknown("erasing a person, with all characters,")
     try:
         return erase(key, sent.args["Confirm"].strip(), intent(ERASE_USER))

@@ -7,12 +7,14 @@ from functools import partial
 
 from pymongo.database import Database
 
+from app.approvals.store import ApprovalTraces
 from app.batches.store import BatchTraces
 from app.game.actions.store import ActionTraces
 from app.moderation.penalties import BAN, MUTE
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     ACTION_TEXTS,
+    APPROVAL_TEXTS,
     BATCH_TEXTS,
     notes_without,
     quoting_operations,
@@ -28,7 +30,7 @@ from app.users.store import USERS
 
 
 class Mentions:
-    """Texts about people: reasons, penalties, notes, actions and batches."""
+    """Texts about people: reasons, penalties, notes, actions, batches and approvals."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._users = db[USERS.name]
@@ -37,6 +39,8 @@ class Mentions:
         self._history = db[HISTORY.name]
         self.actions = ActionTraces(db)
         self.batches = BatchTraces(db)
+        self.approvals = ApprovalTraces(db)
+        self.traces = (self.actions, self.batches, self.approvals)
 
     def texts_naming(self, user: Document) -> set[str]:
         """Return all names and addresses that an account and its characters have had."""
@@ -66,6 +70,8 @@ class Mentions:
         yield from self._mask_notes(user_id, texts)
         yield from self.actions.rewrite(partial(texts_without, paths=ACTION_TEXTS, texts=texts))
         yield from self.batches.rewrite(partial(texts_without, paths=BATCH_TEXTS, texts=texts))
+        masked = partial(texts_without, paths=APPROVAL_TEXTS, texts=texts)
+        yield from self.approvals.rewrite(masked)
 
     def _mask_penalties(self, texts: Collection[str]) -> Iterator[int]:
         for penalty, hint in ((BAN, "banned"), (MUTE, "muted")):

@@ -227,6 +227,7 @@ STEPS: list[Step] = [
     only_schema,  # guilds, and variables of users and guilds
     only_schema,  # roles of staff, and company accounts
     only_schema,  # last sign-ins
+    only_schema,  # approvals
 ]
 CURRENT = FIRST + len(STEPS)
 

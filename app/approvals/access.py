@@ -1,0 +1,181 @@
+"""Asking for approval, and deciding on what colleagues ask for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from app.approvals.domain import (
+    LISTS,
+    AlreadyDecided,
+    ApprovalNotFound,
+    AskerMayNot,
+    NotYours,
+    OwnRequest,
+    PlanChanged,
+    idempotency_key,
+)
+from app.approvals.kinds import KINDS, Kind, kinds
+from app.approvals.role_kinds import ROLE_KINDS
+from app.approvals.store import ApprovalFilters, Approvals
+from app.auth import guard
+from app.auth.callers import CallerGone, Callers
+from app.auth.permissions import Permission
+from app.auth.spending import spend
+from app.changes import Applied, Intent, Origin
+from app.errors import Forbidden, Invalid, InvalidField, QuartermasterError, Unavailable
+from app.http.context import current
+from app.http.intents import origin, sent_key
+from app.http.tracing import request_id
+from app.operations import find_operation
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+approvals = current(Approvals)
+callers = current(Callers)
+
+
+KINDS.update(ROLE_KINDS)
+
+
+def kind_named(name: str) -> Kind:
+    known = kinds()
+    if name not in known:
+        raise InvalidField("Operation", f"Must be one of {', '.join(sorted(known))}.")
+    return known[name]
+
+
+def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Document, bool]:
+    """Store a request of the caller, with its plan; return whether it was stored before."""
+    kind, by = kind_named(name), origin(otherwise=why)
+    if not by.reason:
+        raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
+    request = {"Operation": name, "Subject": kind.find(subject, args), "Arguments": args}
+    kind.require(guard.caller(), request)
+    plan = kind.preview(request)
+    author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
+    return approvals.add({**request, **author, "Plan": plan}, sent_key())
+
+
+def filters_of(state: str | None) -> ApprovalFilters:
+    """Return which requests the caller sees: all, if they may approve, or their own."""
+    caller = guard.caller()
+    if not caller.may(Permission.APPROVE):
+        return ApprovalFilters(state, caller.id)
+    return ApprovalFilters(state, None, caller.may(Permission.USERS_READ))
+
+
+def visible_request(id_: str) -> Document:
+    request, caller = approvals.get(id_), guard.caller()
+    if request["By"]["UserId"] != caller.id:
+        is_of_user = request["Subject"]["Kind"] == "user"
+        needed = (Permission.APPROVE, *([Permission.USERS_READ] if is_of_user else []))
+        if not caller.may(*needed):
+            raise ApprovalNotFound(id_)
+    return request
+
+
+def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied]:
+    """Approve a request and carry it out, if the result would still be what was planned.
+
+    The approver's own limits apply, and the items count to the approver's day.
+    """
+    request, kind = _decidable(id_)
+    caller = guard.caller()
+    if request["State"] in ("approved", "done") and request["DecidedBy"]["UserId"] == caller.id:
+        return finish(request)
+    _require_waiting(request)
+    _require_asker(request, kind)
+    kind.require_limits(caller, request)
+    plan = kind.preview(request)
+    if plan != request["Plan"]:
+        approvals.plan_again(request, plan)
+        raise PlanChanged
+    if plan_number not in (None, request["PlanNumber"]):
+        raise PlanChanged
+    by = {"UserId": caller.id, "Name": caller.name}
+    made: list[Document] = []
+
+    def carry_out() -> Applied:
+        finished, applied = finish(approvals.decide(request, "approved", by, None))
+        made.append(finished)
+        return applied
+
+    applied = spend(kind.moves(request), carry_out, lambda: None)
+    return made[0], applied
+
+
+def finish(request: Document) -> tuple[Document, Applied]:
+    """Carry out an approved request, once; if that is impossible, it waits again."""
+    try:
+        applied = kind_named(request["Operation"]).make(request, _intent_of(request))
+    except Unavailable:
+        raise
+    except QuartermasterError:
+        approvals.reopen(request)
+        raise
+    entry_id = applied.entry["_id"] if applied.entry else None
+    return approvals.finish(request, entry_id), applied
+
+
+def finish_abandoned(context: Callable[[], AbstractContextManager[object]], id_: str) -> None:
+    """Carry out a request whose approver died; if that is impossible, it waits again."""
+    with context():
+        request = approvals.get(id_)
+        try:
+            if request["State"] == "approved":
+                finish(request)
+        except Unavailable:
+            raise
+        except QuartermasterError as refusal:
+            log.warning("The approved request %s waits again: %s", id_, refusal)
+
+
+def _intent_of(request: Document) -> Intent:
+    """Return the intent of who asked; the entry also names who approved."""
+    by, via = request["By"], request["Via"]
+    approver = request["DecidedBy"]
+    who = Origin(by["UserId"], by["Name"], via, request_id(), request["Reason"], None, approver)
+    operation = find_operation(request["Operation"], request["Subject"]["Kind"])
+    arguments = request["Arguments"]
+    told = operation.history_arguments(arguments) if operation else arguments
+    return Intent(request["Operation"], who, told, idempotency_key(request["_id"]), "")
+
+
+def decline(id_: str, why: str) -> Document:
+    request, _ = _decidable(id_)
+    caller = guard.caller()
+    by = {"UserId": caller.id, "Name": caller.name}
+    return approvals.decide(request, "declined", by, why)
+
+
+def withdraw(id_: str) -> Document:
+    request, caller = visible_request(id_), guard.caller()
+    if request["By"]["UserId"] != caller.id:
+        raise NotYours
+    return approvals.decide(request, "withdrawn", request["By"], None)
+
+
+def _decidable(id_: str) -> tuple[Document, Kind]:
+    """Return a request on which the caller may decide, and its kind."""
+    request, caller = visible_request(id_), guard.caller()
+    if request["By"]["UserId"] == caller.id:
+        raise OwnRequest
+    kind = kind_named(request["Operation"])
+    kind.require(caller, request)
+    return request, kind
+
+
+def _require_waiting(request: Document) -> None:
+    if request["State"] not in LISTS["waiting"]:
+        raise AlreadyDecided(request["State"])
+
+
+def _require_asker(request: Document, kind: Kind) -> None:
+    """Raise unless the person who asked may still do it, except for limits."""
+    try:
+        kind.require(callers.find(request["By"]["UserId"], None), request)
+    except (CallerGone, Forbidden) as error:
+        raise AskerMayNot(str(error)) from None

@@ -1,0 +1,76 @@
+"""Requests for approval: their states, and whether a plan still holds. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from app.changes import Change, Rule, SubjectKind, field_changes
+from app.errors import Conflict, Forbidden, NotFound
+from app.types import Document
+
+# After this time, nobody can decide on a request any more.
+LIFETIME = timedelta(days=7)
+# "approved" until the change is made, which a worker may have left to others.
+STATES = ("waiting", "approved", "done", "declined", "withdrawn", "ended")
+LISTS = {"waiting": ("waiting",), "decided": ("approved", "done", "declined", "withdrawn")}
+SERVED = ("At", "EndsAt", "Operation", "Subject", "Arguments", "By", "Reason", "Plan")
+DECIDED = ("DecidedBy", "DecidedAt", "Why", "Entry")
+
+
+class ApprovalNotFound(NotFound):
+    """There is no such request, or the caller may not see it."""
+
+    code = "NOT_FOUND"
+
+    def __init__(self, id_: str) -> None:
+        super().__init__("approval", id_)
+
+
+class OwnRequest(Forbidden):
+    sentence = "Nobody decides on their own request: ask a colleague."
+
+
+class NotYours(Forbidden):
+    sentence = "Only the person who asked can withdraw a request."
+
+
+class AlreadyDecided(Conflict):
+    sentence = "The request no longer waits: it is {state}."
+
+
+class PlanChanged(Conflict):
+    sentence = (
+        "The result would no longer be what was planned. It was planned again: look at the new "
+        "plan, and approve that."
+    )
+
+
+class AskerMayNot(Conflict):
+    sentence = "The person who asked may no longer do this: {why}"
+
+
+def as_planned(rule: Rule, kind: SubjectKind, plan: list[Document]) -> Rule:
+    """Return a rule that raises PlanChanged unless its changes are those of a plan."""
+
+    def checked(document: Document) -> Change:
+        change = rule(document)
+        if field_changes(kind, document, change.fields) != plan:
+            raise PlanChanged
+        return change
+
+    return checked
+
+
+def public_approval(request: Document) -> Document:
+    return {
+        "Id": request["_id"],
+        "State": request["State"],
+        **{name: request[name] for name in SERVED},
+        "PlanNumber": request["PlanNumber"],
+        **{name: request.get(name) for name in DECIDED},
+    }
+
+
+def idempotency_key(request_id: str) -> str:
+    """Return the Idempotency-Key of the change, which prevents that it is made twice."""
+    return f"approval {request_id}"

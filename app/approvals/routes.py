@@ -1,0 +1,142 @@
+"""Approvals: what exceeds a limit or needs two people is asked for, and a colleague decides."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flask import Response
+
+from app.approvals import access
+from app.approvals.domain import (
+    AlreadyDecided,
+    ApprovalNotFound,
+    AskerMayNot,
+    NotYours,
+    OwnRequest,
+    PlanChanged,
+    public_approval,
+)
+from app.approvals.schemas import (
+    ApprovalListArgs,
+    ApprovalPageSchema,
+    ApprovalSchema,
+    ApproveArgs,
+    AskArgs,
+    DeclineArgs,
+)
+from app.approvals.store import Approvals
+from app.auth.permissions import Permission, SignedIn
+from app.auth.scopes import KeyAccess
+from app.auth.views import read_route
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.intents import change_response, replayed_headers
+from app.http.json import json_response
+from app.http.lists import cursor_response, page_size
+from app.http.parser import load
+from app.http.path_converters import path_guid
+from app.openapi.examples import BATCH
+from app.types import Document
+
+ABOUT = "Asking colleagues to approve what is over a limit."
+
+blp = Blueprint("Approvals", __name__, url_prefix="/api/v1/approvals", description=ABOUT)
+
+approvals = current(Approvals)
+cursors = current(Cursors)
+
+read = partial(read_route, blp)
+# A request is made and decided by people, who see what they do.
+ASKS = (SignedIn.ANYBODY, KeyAccess.NONE)
+DECIDES = (Permission.APPROVE, KeyAccess.NONE)
+UNKNOWN = ApprovalNotFound(BATCH)
+DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
+
+
+@read("", ApprovalSchema, *ASKS, args=AskArgs(), method="POST", is_body_required=True)
+@blp.leaves_no_entry
+@blp.idempotent
+def ask_for_approval(args: Document) -> Response:
+    """Ask for approval
+
+    Of something that your limits do not allow, or that needs two people. You need the permission
+    for it. The answer contains what would change. The request ends after seven days.
+    """
+    kind = access.kind_named(args["Operation"])
+    loaded = load(kind.arguments, args["Arguments"]) if kind.arguments else {}
+    asked, replayed = access.ask(args["Operation"], args["Subject"], loaded, args["Reason"])
+    return json_response(public_approval(asked), headers=replayed_headers(replayed))
+
+
+@read("", ApprovalPageSchema, *ASKS, args=ApprovalListArgs())
+def list_approvals(args: Document) -> Response:
+    """List requests for approval
+
+    Newest first. Without the permission `approve`, only your own.
+    """
+    after = cursors.read(args.get("after", ""))
+    page = approvals.list(access.filters_of(args.get("state")), page_size(args), after)
+    return cursor_response(page._replace(values=[*map(public_approval, page.values)]))
+
+
+@read("/<request_id>", ApprovalSchema, *ASKS, refuses=(UNKNOWN,))
+def get_approval(request_id: str) -> Document:
+    """Get a request for approval
+
+    Your own, or with the permission `approve` anybody's.
+    """
+    return public_approval(access.visible_request(path_guid("id", request_id)))
+
+
+@read(
+    "/<request_id>/approve",
+    ApprovalSchema,
+    *DECIDES,
+    args=ApproveArgs(),
+    method="POST",
+    refuses=(*DECIDED, PlanChanged(), AskerMayNot("the account is banned")),
+)
+def approve_request(args: Document, request_id: str) -> Response:
+    """Approve a request
+
+    Makes the change in the name of the person who asked; its history entry names both. You also
+    need the permission for the change, and your own limits apply. If the result would differ from
+    the plan, nothing changes, and the request waits with a new plan. A batch can then be run by the
+    person who asked.
+    """
+    request, applied = access.approve(path_guid("id", request_id), args.get("Plan"))
+    return change_response(applied, public_approval(request))
+
+
+@read(
+    "/<request_id>/decline",
+    ApprovalSchema,
+    *DECIDES,
+    args=DeclineArgs(),
+    method="POST",
+    is_body_required=True,
+    refuses=DECIDED,
+)
+def decline_request(args: Document, request_id: str) -> Response:
+    """Decline a request
+
+    With the reason.
+    """
+    declined = access.decline(path_guid("id", request_id), args["Why"])
+    return json_response(public_approval(declined))
+
+
+@read(
+    "/<request_id>/withdraw",
+    ApprovalSchema,
+    *ASKS,
+    method="POST",
+    refuses=(UNKNOWN, NotYours(), AlreadyDecided("done")),
+)
+def withdraw_request(request_id: str) -> Document:
+    """Withdraw your request
+
+    Nobody can approve it any more.
+    """
+    return public_approval(access.withdraw(path_guid("id", request_id)))

@@ -1,0 +1,200 @@
+"""Requests for approval in MongoDB. Each step is one write whose filter contains the state before.
+
+A request that was approved is carried out by the request of the approver. If that is interrupted,
+another worker does it (app/storage/unfinished.py): the Idempotency-Key makes the change once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from pymongo import ReturnDocument
+from pymongo.database import Database
+from pymongo.errors import DuplicateKeyError
+from pymongo.read_preferences import ReadPreference
+
+from app.approvals.domain import LIFETIME, LISTS, AlreadyDecided, ApprovalNotFound, PlanChanged
+from app.changes import changed_at
+from app.errors import KeyReused
+from app.paging import CursorPage
+from app.storage.bulk import rewrite
+from app.storage.client import Storage
+from app.storage.erasure_records import ErasureRecords
+from app.storage.paging import newest_first
+from app.storage.paging.newest_first import NEWEST_FIRST
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import ARRAY, COUNT, GUID, MOMENT, TEXT, object_shape
+from app.types import Document
+
+OBJECT: Document = {"bsonType": "object"}
+APPROVALS = CollectionPlan(
+    "approvals",
+    object_shape(
+        {
+            **{"_id": GUID, "At": MOMENT, "EndsAt": MOMENT, "State": TEXT, "Operation": TEXT},
+            **{"Subject": OBJECT, "Arguments": OBJECT, "By": OBJECT, "Via": TEXT, "Reason": TEXT},
+            **{"Plan": ARRAY, "PlanNumber": COUNT},
+        },
+        {"DecidedBy": OBJECT, "DecidedAt": MOMENT, "Why": TEXT, "Entry": TEXT},
+    ),
+    (
+        index("time", "At", "_id"),
+        index("state", "State", "At", "_id"),
+        index("author", "By.UserId", "At", "_id"),
+        index("decider", "DecidedBy.UserId", sparse=True),
+        index("subject", "Subject.Id"),
+        expiry(),
+    ),
+)
+# A worker that approves a request carries it out at once. After this time, it has died.
+ABANDONED = timedelta(seconds=30)
+# The fields that may name people.
+TEXTS = ["Reason", "Why", "Arguments"]
+
+
+class ApprovalFilters(NamedTuple):
+    """Which requests a list shows."""
+
+    # A key of LISTS; None: all.
+    state: str | None = None
+    # Those by this account, unless the caller sees all.
+    author: str | None = None
+    # Whether those about accounts are included.
+    with_users: bool = True
+
+
+class Approvals:
+    def __init__(self, storage: Storage) -> None:
+        primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
+        self._approvals = primary[APPROVALS.name]
+        self._erasures = ErasureRecords(storage.db)
+        self._journals = storage.journals
+        self.now = storage.clock.now
+
+    def add(self, request: Document, key: str | None) -> tuple[Document, bool]:
+        """Store a request, once for each Idempotency-Key; return whether it was stored before."""
+        now, by = changed_at(self.now(), None), request["By"]
+        id_ = uuid.uuid5(uuid.NAMESPACE_OID, f"{by['UserId']} {key}") if key else uuid.uuid4()
+        stored = {
+            **{"_id": str(id_), "At": now, "EndsAt": now + LIFETIME, "State": "waiting"},
+            **{"PlanNumber": 1, **request, **self._journals.expiry_of(now + LIFETIME)},
+        }
+        try:
+            self._approvals.insert_one(stored)
+        except DuplicateKeyError:
+            earlier = self.get(str(id_))
+            if any(earlier[name] != request[name] for name in ("Operation", "Arguments")):
+                raise KeyReused(str(key)) from None
+            return earlier, True
+        self._meet(stored, by, request["Subject"])
+        return stored, False
+
+    def _meet(self, request: Document, *people: Document) -> None:
+        """Repeat the erasures of people whom a request names."""
+        named = {one.get("UserId") or one.get("Id"): one.get("Name") for one in people}
+        self._erasures.reopen_named(named, lambda: [request.get(name) for name in TEXTS])
+
+    def get(self, request_id: str) -> Document:
+        found = self._approvals.find_one({"_id": request_id})
+        if found is None:
+            raise ApprovalNotFound(request_id)
+        return self._current(found)
+
+    def _current(self, request: Document) -> Document:
+        """Return a request with its state now: one that nobody decided in time has ended."""
+        is_over = request["State"] == "waiting" and request["EndsAt"] <= self.now()
+        return {**request, "State": "ended"} if is_over else request
+
+    def count_waiting(self) -> int:
+        return self._approvals.count_documents(self._waiting())
+
+    def _waiting(self) -> Document:
+        return {"State": "waiting", "EndsAt": {"$gt": self.now()}}
+
+    def list(self, filters: ApprovalFilters, size: int, after: bytes | None) -> CursorPage:
+        where: Document = {"State": {"$in": LISTS[filters.state]}} if filters.state else {}
+        if filters.state == "waiting":
+            where = self._waiting()
+        if filters.author is not None:
+            where["By.UserId"] = filters.author
+        if not filters.with_users:
+            where["Subject.Kind"] = {"$ne": "user"}
+        if after:
+            where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}
+        found = list(self._approvals.find(where, sort=NEWEST_FIRST).limit(size + 1))
+        is_last = len(found) <= size
+        following = None if is_last else newest_first.position(filters, found[size - 1])
+        return CursorPage([*map(self._current, found[:size])], following)
+
+    def decide(self, request: Document, state: str, by: Document, why: str | None) -> Document:
+        """Approve, decline or withdraw a waiting request, as it was read; raise if others did."""
+        decided = {"State": state, "DecidedBy": by, "DecidedAt": self.now()}
+        decided |= {"Why": why} if why else {}
+        still = {"_id": request["_id"], "PlanNumber": request["PlanNumber"], **self._waiting()}
+        found = self._update(still, {"$set": decided})
+        if found is None:
+            now = self.get(request["_id"])
+            raise PlanChanged if now["State"] == "waiting" else AlreadyDecided(now["State"])
+        self._meet(found, by)
+        return found
+
+    def plan_again(self, request: Document, plan: Sequence[Document]) -> None:
+        """Replace the plan of a waiting request, unless somebody else has."""
+        number = request["PlanNumber"]
+        still = {"_id": request["_id"], "State": "waiting", "PlanNumber": number}
+        self._update(still, {"$set": {"Plan": plan, "PlanNumber": number + 1}})
+
+    def reopen(self, request: Document) -> None:
+        """Let an approved request wait again, because it could not be carried out."""
+        approved = {"_id": request["_id"], "State": "approved", "DecidedAt": request["DecidedAt"]}
+        undecided = {"$set": {"State": "waiting"}, "$unset": {"DecidedBy": "", "DecidedAt": ""}}
+        self._update(approved, undecided)
+
+    def finish(self, request: Document, entry_id: str | None) -> Document:
+        """Note that the change was made. An erasure may have deleted the request meanwhile."""
+        done = {"State": "done", **({"Entry": entry_id} if entry_id else {})}
+        made = {"_id": request["_id"], "State": {"$in": ["approved", "done", "waiting"]}}
+        return self._update(made, {"$set": done}) or {**request, **done}
+
+    def _update(self, where: Document, update: Document) -> Document | None:
+        return self._approvals.find_one_and_update(
+            where, update, return_document=ReturnDocument.AFTER
+        )
+
+    def unfinished(self) -> Sequence[str]:
+        """Return the ids of requests whose approver died before they were carried out."""
+        left = {"State": "approved", "DecidedAt": {"$lt": self.now() - ABANDONED}}
+        return [request["_id"] for request in self._approvals.find(left, ["_id"])]
+
+    def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
+        """Yield the requests about some documents, and those that an account made or decided."""
+        own = [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]
+        where = {"$or": [*own, {"DecidedBy.UserId": user_id}]}
+        yield from map(self._current, self._approvals.find(where, sort=NEWEST_FIRST))
+
+
+class ApprovalTraces:
+    """Personal data in the requests of one database, for erasures."""
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._approvals = db.with_options(read_preference=ReadPreference.PRIMARY)[APPROVALS.name]
+
+    def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
+        """Delete the requests about a person; of who asked or decided, keep only the id."""
+        yield self._approvals.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
+        for name in ("By", "DecidedBy"):
+            own = {f"{name}.UserId": user_id, f"{name}.Name": {"$ne": None}}
+            nameless = {"$set": {f"{name}.Name": None}}
+            yield self._approvals.update_many(own, nameless).modified_count
+
+    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
+        """Apply a rule to the free texts of all requests."""
+        yield from rewrite(self._approvals, self._approvals.find({}, TEXTS), rule)
+
+    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
+        """Yield the collection, the id and the texts of all requests."""
+        for request in self._approvals.find({}, TEXTS):
+            yield APPROVALS.name, request["_id"], map(request.get, TEXTS)

@@ -1,0 +1,141 @@
+"""The pages of approvals: the list of requests, and one request with its plan and forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Response, request
+
+from app.approvals import access
+from app.approvals.domain import LISTS, public_approval
+from app.approvals.kinds import kinds
+from app.approvals.schemas import ApproveArgs, DeclineArgs
+from app.auth import guard
+from app.auth.permissions import Permission, SignedIn
+from app.changes import Applied
+from app.console.forms.declared import Field, Form, Target
+from app.console.forms.places import Place, register
+from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.pages import (
+    PAGE_SIZE,
+    blp,
+    done,
+    path_to,
+    redirect_with_notice,
+    render,
+    required,
+)
+from app.console.history.sentences import Line
+from app.console.history.tables import table_entries
+from app.console.stores import approvals, cursors
+from app.operations import find_operation
+from app.types import Document
+
+API = "POST /api/v1/approvals/<key>"
+TABS = {"waiting": "Waiting", "decided": "Decided"}
+
+
+@blp.get("/approvals")
+@required(SignedIn.ANYBODY)
+def list_approvals() -> Response:
+    state = request.args.get("state", "")
+    state = state if state in LISTS else "waiting"
+    after = cursors.read(request.args.get("after", ""))
+    page = approvals.list(access.filters_of(state), PAGE_SIZE, after)
+    return render(
+        "approvals/list.html",
+        page="approvals",
+        requests=[*map(with_words, page.values)],
+        tabs=TABS,
+        state=state,
+        next=cursors.write(page.next),
+    )
+
+
+def with_words(stored: Document) -> Document:
+    """Return a public request with sentences about its plan."""
+    shown = public_approval(stored)
+    operation = find_operation(shown["Operation"], shown["Subject"]["Kind"])
+    told = operation.history_arguments(shown["Arguments"]) if operation else shown["Arguments"]
+    entry = {**shown, "Arguments": told, "Changes": shown["Plan"], "UndoneBy": None}
+    (texts,) = table_entries([entry])
+    kind = kinds().get(shown["Operation"])
+    lines = [Line(kind.title)] if kind and kind.title else texts["Lines"]
+    return {**shown, "Arguments": told, "Lines": lines, "Changes": texts["Changes"]}
+
+
+def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:
+    shown = with_words(access.visible_request(request_id))
+    values = {"Plan": shown["PlanNumber"]}
+    target = Target(path_to("approvals", request_id), request_id, record=shown, values=values)
+    return render(
+        "approvals/approval.html",
+        sent=sent,
+        page="approvals",
+        request=shown,
+        forms=forms_on(FORMS, target, sent),
+    )
+
+
+def is_waiting(target: Target) -> bool:
+    return bool(target.record["State"] == "waiting")
+
+
+def is_of_caller(target: Target) -> bool:
+    return bool(target.record["By"]["UserId"] == guard.caller().id)
+
+
+def approve(sent: Submission, request_id: str) -> Applied:
+    return access.approve(request_id, sent.args.get("Plan"))[1]
+
+
+def after_approval(applied: Applied, _: Submission, request_id: str) -> Response:
+    path = path_to("approvals", request_id)
+    return done(applied, path) if applied.entry else redirect_with_notice("approved", path)
+
+
+def leads_to(mark: str) -> Callable[..., Response]:
+    return lambda _, __, request_id: redirect_with_notice(mark, path_to("approvals", request_id))
+
+
+APPROVE = Form(
+    None,
+    "Approve",
+    "Approve",
+    (Field("Plan", "", type="hidden", is_required=False),),
+    act=approve,
+    schema=ApproveArgs(),
+    api=f"{API}/approve",
+    about="The change is made at once, if the result is still what you see here.",
+    is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
+    needs=(Permission.APPROVE,),
+    asks_reason=False,
+    lead=after_approval,
+)
+DECLINE = Form(
+    None,
+    "Decline…",
+    "Decline",
+    (Field("Why", "Reason", "The person who asked sees it."),),
+    act=lambda sent, request_id: access.decline(request_id, sent.args["Why"]),
+    schema=DeclineArgs(),
+    api=f"{API}/decline",
+    is_offered=APPROVE.is_offered,
+    needs=(Permission.APPROVE,),
+    asks_reason=False,
+    is_danger=True,
+    lead=leads_to("declined"),
+)
+WITHDRAW = Form(
+    None,
+    "Withdraw",
+    "Withdraw",
+    act=lambda _, request_id: access.withdraw(request_id),
+    api=f"{API}/withdraw",
+    is_offered=lambda target: is_waiting(target) and is_of_caller(target),
+    asks_reason=False,
+    is_quiet=True,
+    lead=leads_to("withdrawn"),
+)
+FORMS = (APPROVE, DECLINE, WITHDRAW)
+register(Place("/approvals/<request_id>", ("approvals",), {"": FORMS}, approval_page))

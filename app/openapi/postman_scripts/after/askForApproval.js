@@ -1,0 +1,1 @@
+pm.collectionVariables.set("approvalId", pm.response.json().Id);

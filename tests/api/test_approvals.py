@@ -1,0 +1,489 @@
+"""Approvals: asked for, decided by somebody else, made once, and named in history."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+import config
+from app.approvals.store import ABANDONED, Approvals
+from app.auth.permissions import Permission
+from app.batches.background import BatchWorker
+from app.errors import Unavailable
+from app.players.store import Players
+from app.privacy.store import Erasures
+from app.storage.unfinished import UnfinishedWork
+from tests.applications import service
+from tests.callers import Caller
+from tests.console_visitor import Visitor, page_of
+from tests.factories import numbered_guid
+from tests.swaps import meant
+
+ITEM = numbered_guid(1)
+GIFT = {"Operation": "give", "Subject": "Aladric", "Arguments": {"itemid": ITEM, "quantity": 50}}
+ASK = {**GIFT, "Reason": "Ticket 4711"}
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player(Name="Aladric")
+
+
+@pytest.fixture
+def clerk(person):
+    return person("Junior", LargestQuantity=5, ItemsPerDay=10, RowsPerBatch=2)
+
+
+@pytest.fixture
+def senior(person):
+    return person("Senior")
+
+
+@pytest.fixture
+def asked(clerk, player):
+    return clerk("POST approvals", ASK).json
+
+
+def held(db):
+    return sum(s["Quantity"] for p in db.players.find() for s in p["Inventory"].values())
+
+
+def decide(caller, asked, verb="approve", body=None, status=200):
+    return caller(f"POST approvals/{asked['Id']}/{verb}", body, status)
+
+
+def test_what_is_over_a_limit_is_made_after_a_colleague_approved_it(
+    clerk, senior, player, asked, db
+):
+    assert (asked["State"], asked["By"]["Name"], asked["Reason"]) == (
+        *("waiting", "Junior"),
+        "Ticket 4711",
+    )
+    assert asked["Plan"][0]["After"] == {"ItemId": ITEM, "Quantity": 50}
+    assert held(db) == 0
+    assert [one["Id"] for one in senior("GET approvals?state=waiting").json["Values"]] == [
+        asked["Id"]
+    ]
+    answer = decide(senior, asked, body={"Plan": 1})
+    assert (answer.json["State"], answer.json["DecidedBy"]["Name"]) == ("done", "Senior")
+    assert answer.json["Entry"] == answer.headers["X-History-Id"]
+    entry = senior(f"GET history/{answer.json['Entry']}").json
+    assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
+    assert (entry["Reason"], entry["Arguments"]["Quantity"]) == ("Ticket 4711", 50)
+    # It does not count to the day of the person who asked.
+    assert clerk("GET info/limits").json["LeftToday"] == 10
+    assert decide(senior, asked).json["State"] == "done"
+    assert held(db) == 50
+    assert clerk("GET approvals?state=decided").json["Values"][0]["State"] == "done"
+
+
+def test_who_may_not_decide(client, person, clerk, senior, asked, db, world):
+    for name, without in (("A", Permission.APPROVE), ("B", Permission.ITEMS_MOVE)):
+        other = person(name, tuple(one for one in Permission if one is not without))
+        for verb, body in (("approve", None), ("decline", {"Why": "No."})):
+            refused = decide(other, asked, verb, body, 403).json
+            assert refused["Code"] == "PERMISSION_MISSING", (name, verb)
+    limited = person("C", LargestQuantity=49)
+    assert decide(limited, asked, status=403).json["Code"] == "OVER_LIMIT"
+    small = person("D", ItemsPerDay=60)
+    for verb, body in (("approve", None), ("decline", {"Why": "No."})):
+        assert decide(clerk, asked, verb, body, 403).json["Code"] == "OWN_REQUEST"
+    assert decide(senior, asked, "withdraw", status=403).json["Code"] == "NOT_YOURS"
+    key = Caller(client, world.key_headers(), "/api/v1/")
+    assert decide(key, asked, status=403).json["Code"] == "KEY_NOT_ALLOWED"
+    key("POST approvals", ASK, 403)
+    nobody = person("E", (Permission.PLAYERS_READ,))
+    nobody(f"GET approvals/{asked['Id']}", status=404)
+    assert nobody("GET approvals").json["Values"] == []
+    assert nobody("POST approvals", ASK, 403).json["Code"] == "PERMISSION_MISSING"
+    assert held(db) == 0
+    decide(small, asked)
+    assert small("GET info/limits").json["LeftToday"] == 10
+
+
+REFUSED_REQUESTS = [
+    ({**GIFT}, 400, "Say why you ask."),
+    (
+        {**ASK, "Operation": "save"},
+        400,
+        "'Operation' must be one of change-role, create-role, delete-player",
+    ),
+    ({**ASK, "Subject": "nobody"}, 404, "No player"),
+    ({**ASK, "Arguments": {"itemid": ITEM}}, 400, "'quantity'"),
+    ({**ASK, "Operation": "take"}, 409, "0 of"),
+    ({"Operation": "run-batch", "Subject": ITEM, "Reason": "x"}, 404, "No batch"),
+    ({"Operation": "undo", "Arguments": {"id": "player:x:1"}, "Reason": "x"}, 404, "No entry"),
+]
+
+
+def test_requests_that_are_refused(clerk, player, db):
+    for body, status, message in REFUSED_REQUESTS:
+        answer = clerk("POST approvals", body, None)
+        assert (answer.status_code, message in answer.text) == (status, True), answer.text
+    assert db.approvals.count_documents({}) == 0
+
+
+def test_a_repeated_request_is_one(clerk, player, db):
+    one, same = (clerk("POST approvals", ASK, Idempotency_Key="a").json for _ in range(2))
+    assert one == same
+    other = {**ASK, "Arguments": {"itemid": ITEM, "quantity": 60}}
+    assert clerk("POST approvals", other, 409, Idempotency_Key="a").json["Code"] == "KEY_REUSED"
+    assert db.approvals.count_documents({}) == 1
+
+
+def test_declined_withdrawn_and_ended_requests_stay_so(clerk, senior, player, db):
+    requests = [clerk("POST approvals", ASK).json for _ in range(3)]
+    decide(senior, requests[0], "decline", {}, 400)
+    declined = decide(senior, requests[0], "decline", {"Why": "Too much."}).json
+    assert (declined["State"], declined["Why"]) == ("declined", "Too much.")
+    assert decide(clerk, requests[1], "withdraw").json["State"] == "withdrawn"
+    past = {"$set": {"EndsAt": db.approvals.find_one()["At"]}}
+    db.approvals.update_one({"_id": requests[2]["Id"]}, past)
+    assert clerk(f"GET approvals/{requests[2]['Id']}").json["State"] == "ended"
+    for request in requests:
+        for caller, verb, body in (
+            *((senior, "approve", None), (senior, "decline", {"Why": "No."})),
+            (clerk, "withdraw", None),
+        ):
+            assert decide(caller, request, verb, body, 409).json["Code"] == "ALREADY_DECIDED"
+    assert senior("GET approvals?state=waiting").json["Values"] == []
+    assert held(db) == 0
+
+
+def test_a_plan_that_no_longer_holds_is_planned_again(staff, senior, asked, db):
+    staff("POST players/Aladric/items/give", {"itemid": ITEM, "quantity": 3})
+    refused = decide(senior, asked, status=409).json
+    assert refused["Code"] == "PLAN_CHANGED"
+    again = senior(f"GET approvals/{asked['Id']}").json
+    assert (again["State"], again["PlanNumber"]) == ("waiting", 2)
+    assert again["Plan"][0]["Before"]["Quantity"] == 3
+    # Somebody who has not seen the new plan does not approve it.
+    assert decide(senior, asked, body={"Plan": 1}, status=409).json["Code"] == "PLAN_CHANGED"
+    decide(senior, asked, body={"Plan": 2})
+    assert held(db) == 53
+
+
+def test_a_change_between_plan_and_write_is_noticed(app, staff, senior, asked, db, monkeypatch):
+    change, others = Players.change, {"0": {"ItemId": ITEM, "Quantity": 9}}
+
+    def after_others(players, key, reads, rule, intent):
+        if intent.key and intent.key.startswith("approval"):
+            monkeypatch.setattr(Players, "change", change)
+            db.players.update_one({}, {"$set": {"Inventory": others}})
+        return change(players, key, reads, rule, intent)
+
+    monkeypatch.setattr(Players, "change", after_others)
+    assert decide(senior, asked, status=409).json["Code"] == "PLAN_CHANGED"
+    assert senior(f"GET approvals/{asked['Id']}").json["State"] == "waiting"
+    assert held(db) == 9
+    decide(senior, asked, status=409)
+    decide(senior, asked)
+    assert held(db) == 59
+
+
+def test_what_has_become_impossible_waits(senior, asked, db):
+    full = {str(n): {"ItemId": numbered_guid(2), "Quantity": 10**6} for n in range(35)}
+    db.players.update_one({}, {"$set": {"Inventory": full}})
+    assert decide(senior, asked, status=409).json["Code"] == "NO_ROOM"
+    db.players.update_one({}, {"$set": {"Inventory": {}}})
+    decide(senior, asked)
+
+
+def test_both_must_still_have_their_rights(senior, asked, db, clerk):
+    db.roles.update_one({"_id": "role of Junior"}, {"$pull": {"Permissions": "items.move"}})
+    refused = decide(senior, asked, status=409).json
+    assert (refused["Code"], "items.move" in refused["Message"]) == ("ASKER_MAY_NOT", True)
+    db.users.delete_one({"_id": clerk.user["_id"]})
+    assert "the account is gone" in decide(senior, asked, status=409).json["Message"]
+    assert held(db) == 0
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", ["decide", "change", "finish"])
+def test_a_kill_between_the_steps_never_doubles(app, senior, asked, db, monkeypatch, step):
+    owner, name = (Players, "change") if step == "change" else (Approvals, step)
+    make = getattr(owner, name)
+
+    def die(*args, **kwargs):
+        make(*args, **kwargs)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, die)
+        with pytest.raises(Killed):
+            decide(senior, asked)
+    if step != "finish":
+        assert db.approvals.find_one()["State"] == "approved"
+    # Neither too early, nor twice.
+    work = service(app, UnfinishedWork)
+    work.finish_all()
+    db.approvals.update_one(
+        {"State": "approved"}, {"$set": {"DecidedAt": db.approvals.find_one()["At"] - ABANDONED}}
+    )
+    for _ in range(2):
+        work.finish_all()
+    found = senior(f"GET approvals/{asked['Id']}").json
+    assert (found["State"], found["DecidedBy"]["Name"]) == ("done", "Senior")
+    assert (held(db), decide(senior, asked).json["State"]) == (50, "done")
+
+
+def test_an_unknown_outcome_is_finished_by_a_retry(senior, asked, db, monkeypatch):
+    change = Players.change
+
+    def lost(*args):
+        change(*args)
+        raise Unavailable("The database does not answer.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Players, "change", lost)
+        decide(senior, asked, status=503)
+    assert decide(senior, asked).json["State"] == "done"
+    assert held(db) == 50
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_many_approvers_at_once_make_it_once(app, person, asked, db):
+    seniors = [person(f"S{n}") for n in range(6)]
+
+    def one(senior):
+        own = Caller(app.test_client(), senior.headers, "/api/v1/")
+        return decide(own, asked, status=None).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(one, seniors * 4))
+    assert set(answers) <= {200, 409}
+    assert 200 in answers
+    assert (held(db), db.approvals.find_one()["State"]) == (50, "done")
+
+
+def test_deletions_and_undos_can_be_asked_for(staff, clerk, senior, player, db):
+    gift = {"itemid": ITEM, "quantity": 50}
+    entry = staff("POST players/Aladric/items/give", gift).headers["X-History-Id"]
+    undo = {"Operation": "undo", "Arguments": {"id": entry}, "Reason": "A mistake."}
+    asked = clerk("POST approvals", undo).json
+    assert (asked["Subject"]["Name"], asked["Plan"][0]["After"]) == ("Aladric", None)
+    done = decide(senior, asked).json
+    assert senior(f"GET history/{done['Entry']}").json["Undoes"] == entry
+    assert held(db) == 0
+    delete = {"Operation": "delete-player", "Subject": "Aladric", "Reason": "Asked for it."}
+    asked = clerk("POST approvals", delete).json
+    done = decide(senior, asked).json
+    assert db.players.count_documents({}) == 0
+    assert senior(f"GET history/{done['Entry']}").json["ApprovedBy"]["Name"] == "Senior"
+
+
+def test_an_approved_batch_is_run_by_who_asked_beyond_the_limits(
+    app, clerk, senior, person, world, db
+):
+    give = {"Operation": "give", "ItemId": ITEM, "Quantity": 50}
+    rows = [{"Player": world.add_player()["Name"], **give} for _ in range(3)]
+    batch = clerk("POST batches", {"Name": "Gifts", "Reason": "Event", "Rows": rows}).json["Id"]
+    clerk(f"POST batches/{batch}/run", status=403)
+    asked = clerk(
+        "POST approvals", {"Operation": "run-batch", "Subject": batch, "Reason": "Event"}
+    ).json
+    assert decide(person("Small", RowsPerBatch=2), asked, status=403).json["Code"] == "OVER_LIMIT"
+    decide(senior, asked)
+    other = person("Other", RowsPerBatch=2)
+    other(f"POST batches/{batch}/run", status=403)
+    assert clerk(f"POST batches/{batch}/run").json["State"] == "running"
+    while service(app, BatchWorker).work():
+        pass
+    found = clerk(f"GET batches/{batch}").json
+    assert (found["State"], found["Done"], found["ApprovedBy"]["Name"]) == ("done", 3, "Senior")
+    assert (held(db), clerk("GET info/limits").json["LeftToday"]) == (150, 10)
+    entry = db.players.find_one({"Inventory.0.Quantity": 50})["Journal"][0]
+    assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
+
+
+def test_what_the_settings_name_needs_two_people(app, staff, senior, world, db):
+    app.config["APPROVAL"] = ["batches > 1", "erasures"]
+    world.add_user(Name="Bob")
+    refused = staff("POST users/Bob/erase", {"Confirm": "Bob"}, 403).json
+    assert refused["Code"] == "NEEDS_APPROVAL"
+    assert refused["Message"].startswith("Here, erasures need two people (QM_APPROVAL).")
+    erase = {"Operation": "erase", "Subject": "Bob", "Reason": "Letter of 3 May"}
+    staff("POST approvals", {**erase, "Arguments": {"Confirm": "Bo"}}, 400)
+    asked = staff("POST approvals", {**erase, "Arguments": {"Confirm": "Bob"}}).json
+    service(app, Erasures)._settling = timedelta(0)
+    decide(senior, asked)
+    assert db.users.find_one({"Name": "Bob"}) is None
+    # The request named the person.
+    assert db.approvals.count_documents({}) == 0
+    entry = db.history.find_one({"Operation": "erase"})
+    assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Clerk", "Senior")
+    rows = [
+        {"Player": world.add_player()["Name"], "Operation": "give", "ItemId": ITEM, "Quantity": 1}
+        for _ in range(2)
+    ]
+    small = staff("POST batches", {"Rows": rows[:1]}).json["Id"]
+    assert staff(f"POST batches/{small}/advance").json["State"] == "done"
+    large = staff("POST batches", {"Rows": rows}).json["Id"]
+    for verb in ("run", "advance"):
+        refused = staff(f"POST batches/{large}/{verb}", status=403).json
+        assert refused["Code"] == "NEEDS_APPROVAL"
+
+
+def test_changes_of_roles_need_two_people(app, staff, person, world, db):
+    app.config["APPROVAL"] = ["roles"]
+    junior = person("Junior", (Permission.STAFF_MANAGE, Permission.PLAYERS_READ))
+    admin = person("Admin")
+    world.add_user(Name="Bob")
+    wanted = {"Permissions": ["players.read"], "Limits": None}
+    for request, body in (
+        ("PUT staff/Bob/roles", {"Roles": ["viewer"]}),
+        ("POST roles", {"Name": "guest", **wanted}),
+        ("PUT roles/viewer", wanted),
+        ("DELETE roles/viewer", None),
+        ("POST staff", {"Name": "Eve", "Email": "eve@example.com", "Roles": ["viewer"]}),
+    ):
+        assert admin(request, body, 403).json["Code"] == "NEEDS_APPROVAL", request
+    requests = [
+        {"Operation": "create-role", "Arguments": {"Name": "guest", **wanted}},
+        {"Operation": "set-roles", "Subject": "Bob", "Arguments": {"Roles": ["guest"]}},
+        {"Operation": "change-role", "Subject": "guest", "Arguments": wanted},
+        {"Operation": "remove-role", "Subject": "guest"},
+    ]
+    for body in requests:
+        asked = junior("POST approvals", {**body, "Reason": "A new colleague"}).json
+        entry = decide(admin, asked).json["Entry"]
+        stored = admin(f"GET history/{entry}").json
+        assert (stored["By"]["Name"], stored["ApprovedBy"]["Name"]) == ("Junior", "Admin")
+    assert db.users.find_one({"Name": "Bob"})["Roles"] == ["guest"]
+    # Nobody gives what they do not have, not even with an approval.
+    more = {"Name": "more", "Permissions": ["privacy.erase"], "Limits": None}
+    body = {"Operation": "create-role", "Arguments": more, "Reason": "x"}
+    assert junior("POST approvals", body, 403).json["Code"] == "MAY_NOT_GIVE"
+
+
+def test_a_wrong_rule_is_refused_at_the_start():
+    for rules in ("batches>", "batches>many", "everything", "erasures>3", "batches<5"):
+        with pytest.raises(config.SettingsError, match="QM_APPROVAL has"):
+            config.load({"QM_ENV": "testing", "QM_APPROVAL": rules})
+    loaded = config.load({"QM_ENV": "testing", "QM_APPROVAL": "batches>500, erasures,roles"})
+    assert loaded.APPROVAL == ["batches>500", "erasures", "roles"]
+
+
+def test_erasing_people_leaves_their_ids_alone(app, clerk, senior, staff, player, db):
+    asked = clerk("POST approvals", {**ASK, "Reason": "Junior said so"}).json
+    decide(senior, asked)
+    exported = staff("GET users/Senior/personal-data").json
+    assert [one["Id"] for one in exported["Approvals"]] == [asked["Id"]]
+    erasures = service(app, Erasures)
+    erasures._settling = timedelta(0)
+    for person in (clerk, senior):
+        erasures.begin(person.user["_id"], meant("erase"))
+        erasures.finish(person.user["_id"])
+    stored = db.approvals.find_one()
+    for name, person in (("By", clerk), ("DecidedBy", senior)):
+        assert stored[name] == {"UserId": person.user["_id"], "Name": None}
+    assert stored["Reason"] == "(erased) said so"
+    entry = db.history.find_one({"Operation": "give"})
+    assert entry["ApprovedBy"] == {"UserId": senior.user["_id"], "Name": None}
+    assert list(erasures.find_returned()) == []
+
+
+class TestConsole:
+    @pytest.fixture
+    def at_console(self, app):
+        def sign_in(caller):
+            somebody = Visitor(app)
+            somebody.user = caller.user
+            somebody.begin_session()
+            return somebody
+
+        return sign_in
+
+    def test_a_refused_form_asks_and_a_colleague_approves(
+        self, at_console, clerk, senior, player, db
+    ):
+        junior, approver = at_console(clerk), at_console(senior)
+        fields = {"itemid": ITEM, "quantity": "50", "bankoverflow": "true"}
+        assert "Ask for approval" not in junior.get("/players/Aladric").text
+        refused = junior.submit("/players/Aladric/give", 403, **fields)
+        assert 'name="ask" value="1">Ask for approval</button>' in refused.text
+        again = junior.submit("/players/Aladric/give", 400, ask="1", **fields)
+        assert "Say why you ask." in page_of(again)
+        assert "Ask for approval" in again.text
+        asked = junior.submit("/players/Aladric/give", 303, ask="1", reason="Lost it", **fields)
+        page = junior.led_to(asked)
+        assert "Colleagues who may approve it see your request." in page_of(page)
+        assert "Withdraw" in page.text
+        assert ">Approve<" not in page.text
+        stored = db.approvals.find_one()
+        assert stored["Arguments"] == {"itemid": ITEM, "quantity": 50, "bankoverflow": True}
+        path = f"/approvals/{stored['_id']}"
+        assert re.search(r'Approvals</span><span class="n">1</span>', approver.get("").text)
+        assert "“Lost it”" in approver.read("/approvals")
+        assert "Lost it" in approver.read(path)
+        junior.submit(f"{path}/approve", 403, Plan="1")
+        done = approver.submit(f"{path}/approve", 303, Plan="1")
+        assert "done" in page_of(approver.led_to(done))
+        assert held(db) == 50
+        assert "approved by Senior" in approver.read("/players/Aladric/history")
+        entry = db.approvals.find_one()["Entry"]
+        assert re.search(r"Approved by\s*Senior", approver.read(f"/history/{entry}"))
+
+    def test_undo_deletion_and_batch_can_be_asked_for(
+        self, at_console, clerk, senior, staff, player, world, db
+    ):
+        junior, approver = at_console(clerk), at_console(senior)
+        gift = {"itemid": ITEM, "quantity": 50}
+        entry = staff("POST players/Aladric/items/give", gift).headers["X-History-Id"]
+        rows = [
+            {"Player": "Aladric", "Operation": "give", "ItemId": ITEM, "Quantity": 1}
+            for _ in range(3)
+        ]
+        batch = clerk("POST batches", {"Rows": rows}).json["Id"]
+        assert "This is over your limit" in junior.read(f"/batches/{batch}")
+        for path, fields in (
+            (f"/history/{entry}/undo", {}),
+            ("/players/Aladric/delete", {"confirm": "Aladric"}),
+            (f"/batches/{batch}/run", {}),
+        ):
+            refused = junior.submit(path, 403, **fields)
+            assert "Ask for approval" in refused.text, path
+            asked = junior.submit(path, 303, ask="1", reason="Because", **fields)
+            page = f"/approvals/{asked.headers['Location'].split('/')[-1].split('?')[0]}"
+            approver.read(page)
+            if "undo" in path:
+                approver.submit(f"{page}/approve", 303)
+                assert held(db) == 0
+            elif "run" in path:
+                lead = approver.submit(f"{page}/approve", 303)
+                assert "can be run by the person who asked" in page_of(approver.led_to(lead))
+            else:
+                refused = approver.submit(f"{page}/decline", 400, Why="")
+                assert "Reason" in page_of(refused)
+                approver.submit(f"{page}/decline", 303, Why="Not today.")
+                assert "Not today." in junior.read(page)
+        assert len(re.findall("Because", approver.read("/approvals?state=decided"))) == 3
+        junior.submit(f"/batches/{batch}/run", 303)
+
+    def test_changes_of_roles_are_asked_for_on_their_pages(
+        self, app, at_console, person, world, db
+    ):
+        app.config["APPROVAL"] = ["roles"]
+        junior, admin = at_console(person("Junior")), at_console(person("Admin"))
+        bob = world.add_user(Name="Bob", Roles=["viewer"])["_id"]
+        path = f"/staff/{bob}/roles"
+        page = junior.get(f"/staff/{bob}").text
+        box = re.search(r'name="([^"]*support)" value="true"', page)[1]
+        fields = {box: "true", "seen": "nothing"}
+        assert "Ask for approval" in junior.submit(path, 403, **fields).text
+        asked = junior.submit(path, 303, ask="1", reason="Promoted", **fields)
+        page = asked.headers["Location"].removeprefix("/console").split("?")[0]
+        assert "support" in admin.read(page)
+        admin.submit(f"{page}/approve", 303, Plan="1")
+        assert db.users.find_one({"_id": bob})["Roles"] == ["support"]
+
+    def test_a_request_is_withdrawn_on_its_page(self, at_console, clerk, asked):
+        junior = at_console(clerk)
+        junior.submit(f"/approvals/{asked['Id']}/withdraw", 303)
+        assert "withdrawn" in junior.read(f"/approvals/{asked['Id']}")
