@@ -46,10 +46,9 @@ def select(config, items):
 # lines many times: tables, properties, races and walks. Other tests run those lines as well.
 MEASURED = ("tests/api/", "tests/domain/")
 REPEATED = {
-    *("after", "attempts", "batch_background", "batch_splits", "console_doors", "deep_pages"),
-    *("doors", "explain_validator", "foreign_writers", "game_habits", "hidden_words", "history"),
-    *("hostile", "items", "laws", "metrics", "oauth", "odd_accounts", "players", "records"),
-    *("samples", "stalled_workers", "swap", "undo_laws", "users", "world"),
+    *("after", "batch_background", "batch_splits", "console_doors", "deep_pages", "doors"),
+    *("foreign_writers", "game_habits", "hidden_words", "hostile", "items", "laws", "metrics"),
+    *("odd_accounts", "records", "samples", "stalled_workers", "undo_laws", "world"),
 }
 
 
