@@ -159,7 +159,7 @@ class World:
         self.db["users"].update_one({"NameKey": CALLER}, {"$set": none})
         secret = new_secret()
         expires = datetime.now(timezone.utc) + timedelta(seconds=DAY)
-        terms = Terms(uuid.uuid4().hex, list(Scope), expires)
+        terms = Terms(uuid.uuid4().hex, [scope.value for scope in Scope], expires)
         rule = partial(
             create,
             key_id=str(uuid.uuid4()),
