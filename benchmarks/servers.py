@@ -58,14 +58,9 @@ class Server(NamedTuple):
     ready: str = "/api/v1/players"
 
 
-def as_ours(app: str) -> Callable[[int, int], list[str]]:
+def under_gunicorn(app: str) -> Callable[[int, int], list[str]]:
     """Return the command for gunicorn with the settings of Quartermaster."""
     return lambda _port, _workers: [*GUNICORN, app]
-
-
-def under_gunicorn(app: str) -> Callable[[int, int], list[str]]:
-    """Return the command for gunicorn with the same settings, but with its own threaded worker."""
-    return lambda _port, _workers: [*GUNICORN, "--worker-class", "gthread", app]
 
 
 def under_uvicorn(app: str) -> Callable[[int, int], list[str]]:
@@ -104,7 +99,7 @@ def as_pages_are_read(answer: Any) -> Any:
     return html.unescape(found[1]) if found else answer
 
 
-OURS = as_ours("wsgi:app")
+OURS = under_gunicorn("wsgi:app")
 QUARTERMASTER = Server("quartermaster", OURS, "abcdefghilm", has_history=True, ready="/readyz")
 SERVERS = (
     QUARTERMASTER,
@@ -116,7 +111,7 @@ SERVERS = (
         ready="/readyz",
     ),
     Server("console", OURS, "n", credential="session", answer=as_pages_are_read, ready="/readyz"),
-    Server("without-history", as_ours("benchmarks.peers.without_history:app"), "dg"),
+    Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
     Server("with-a-key", OURS, "abcd", credential="key", has_history=True),
     Server("limit", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-granian", under_granian("wsgi", "benchmarks.peers.limit:app", THREADS), "abc"),

@@ -15,7 +15,7 @@ umask = 0o007
 # would lose the connections in its queue.
 reuse_port = False
 workers = settings.WORKERS
-worker_class = "app.server.staying_worker.StayingWorker"
+worker_class = "gthread"
 # Two more than the database places, so that a request without database access never waits for one;
 # plus one for each request that hashes a password, sends a mail, or waits for either.
 threads = settings.THREADS + 2

@@ -1,8 +1,8 @@
 """LIMIT: the least that this stack can do. A bare WSGI callable, no framework.
 
-Run by gunicorn's own threaded worker with the settings of the service, it checks the same tokens
-with the same code, asks MongoDB for the same fields and encodes with the same orjson. It knows no
-roles, no request ids, no log line, no validation beyond what its code trips over.
+Run by the same gunicorn with the same settings as the service, it checks the same tokens with the
+same code, asks MongoDB for the same fields and encodes with the same orjson. It knows no roles, no
+request ids, no log line, no validation beyond what its code trips over.
 """
 
 from __future__ import annotations
