@@ -184,7 +184,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, pla
     console.send("create-key")
     assert "Must contain at least one scope" in console.text("fieldset .fault")
     assert console.value("create-key-ItemsPerDay") == "5"
-    console.one("#create-key-Scopes-1").send_keys(Keys.SPACE)
+    console.one("#form-create-key [name='players.read']").send_keys(Keys.SPACE)
     console.send("create-key")
     secret = console.text(".secret")
     # Who plays only may not use the API, and neither may a key of such an account.

@@ -81,7 +81,7 @@ def test_a_sensitive_form_asks_again_and_loses_nothing(console, demo):
         {"IsSession": True}, [{"$set": {"BeganAt": {"$subtract": ["$BeganAt", 16 * 60_000]}}}]
     )
     console.open("/keys")
-    console.one("#create-key-Scopes-1").click()
+    console.one("#form-create-key [name='players.read']").click()
     console.send("create-key", Name="shop", Items="")
     assert "Is it still you?" in console.text("h1")
     console.enter("#own-password", PASSWORD)
