@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+import pymongo
+from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.changes import SubjectKind
@@ -23,6 +25,8 @@ from app.storage.search_fields import history_document
 from app.types import Document
 
 WALK_BATCH = 500
+# A page that counts changes does not wait longer.
+COUNT_SECONDS = 1.0
 # The indexes by filter, the most selective first.
 INDEXES = (
     ("subject_id", "Subject.Id", "subject"),
@@ -133,8 +137,13 @@ class History:
         found = self._history.aggregate([{"$match": of_time}, by_operation], hint="operation")
         return {group["_id"]: group["Count"] for group in found}
 
-    def count_by_author(self, user_ids: Sequence[str], since: datetime) -> dict[str, Document]:
-        """Return by account how much it changed, gave and took, in the collection history."""
+    def count_by_author(
+        self, user_ids: Sequence[str], since: datetime
+    ) -> dict[str, Document] | None:
+        """Return by account how much it changed, gave and took, in the collection history.
+
+        Return None if that takes too long: a batch may have changed a hundred thousand players.
+        """
         by_them = {"Authors": {"$in": list(user_ids)}, "At": {"$gte": since}}
         sums = {
             name: {
@@ -143,8 +152,14 @@ class History:
             for name, operation in (("Given", "give"), ("Taken", "take"))
         }
         group = {"$group": {"_id": "$By.UserId", "Changes": {"$sum": 1}, **sums}}
-        found = self._history.aggregate([{"$match": by_them}, group], hint="author")
-        return {counted["_id"]: counted for counted in found}
+        try:
+            with pymongo.timeout(COUNT_SECONDS):
+                found = self._history.aggregate([{"$match": by_them}, group], hint="author")
+                return {counted["_id"]: counted for counted in found}
+        except PyMongoError as error:
+            if not error.timeout:
+                raise
+            return None
 
     def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
         where, hint = _query(filters)

@@ -194,7 +194,7 @@ INVITE_FORM = Form(
 )
 SET_ROLES_FORM = Form(
     SET_ROLES,
-    "Roles",
+    "Change the roles",
     "Set the roles",
     (ROLES,),
     name="roles",

@@ -53,7 +53,9 @@ def people(found: Iterable[Document]) -> list[Document]:
     accounts = list(found)
     since = users.now() - WEEK
     did = history.count_by_author([user["_id"] for user in accounts], since)
-    return [{**person(user), "Week": did.get(user["_id"])} for user in accounts]
+    weeks = {} if did is None else did
+    counted = {"IsCounted": did is not None}
+    return [{**person(user), **counted, "Week": weeks.get(user["_id"])} for user in accounts]
 
 
 def person(user: Document) -> Document:
