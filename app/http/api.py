@@ -105,6 +105,9 @@ class Blueprint(flask_smorest.Blueprint):
     # Marks a view that may add a Warning header to its response.
     warns = staticmethod(_mark("warns"))
 
+    # Marks a view whose response has the header X-Version.
+    has_version = staticmethod(_mark("has_version"))
+
     def documents_body(self, schema: Schema) -> Callable[[View], View]:
         """Document a body that the view reads itself.
 

@@ -14,6 +14,7 @@ EXPOSED = [
     "Warning",
     "X-History-Id",
     "X-Request-ID",
+    "X-Version",
 ]
 # How long a browser remembers the answer to a preflight, in seconds.
 REMEMBERED = 600

@@ -58,6 +58,9 @@ HEADERS = {
     "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
     "Idempotency-Replayed": _header("True if an earlier request got this answer.", "true"),
     "X-History-Id": _header("The history entry of this change; absent if nothing changed.", ENTRY),
+    "X-Version": _header(
+        "The Version of the player: a save may require that it is still this.", "7"
+    ),
     "Warning": _header(
         "Why the change is unusual. It was made anyway.",
         "299 quartermaster \"The catalogue holds no item with the id '...'.\"",

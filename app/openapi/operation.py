@@ -104,6 +104,8 @@ class Operation:
             names.append("X-History-Id")
         if self._is("warns"):
             names.append("Warning")
+        if self._is("has_version"):
+            names.append("X-Version")
         if self._operation.get("deprecated"):
             names += ["Deprecation", "Link"]
         for status in responses.keys() & {"200", "201"}:

@@ -14,6 +14,7 @@ from app.execution import change_route, change_routes
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer, keyed_intent
+from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.naming import Lookup
 from app.openapi.examples import PLAYER
@@ -105,12 +106,16 @@ def count_online_players() -> Document:
 
 
 @read("/<player:key>", PlayerSchema, Permission.PLAYERS_READ)
-def get_player(key: Lookup) -> Document:
+@blp.has_version
+def get_player(key: Lookup) -> Response:
     """Get one player
 
-    By name or id, with all further fields that the game stores.
+    By name or id, with all further fields that the game stores. The header `X-Version` is the
+    Version for `savePlayer`.
     """
-    return players.get(key)
+    record, version = players.get_with_version(key)
+    # A game may have stored anything as the Version.
+    return json_response(record, headers={} if version is None else {"X-Version": str(version)})
 
 
 @change_route(

@@ -54,6 +54,7 @@ ORDERS = {
 }
 # These fields show a change that the player is being deleted or restored.
 UNSETTLED = (DELETED_AT, PENDING)
+RECORD_WITH_VERSION = {name: 0 for name in RECORD if name != "Version"}
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 # The largest int64; the JSON encoder does not accept arbitrarily large integers.
 LARGEST_TOTAL = 2**63 - 1
@@ -125,6 +126,12 @@ class Players(NamedDocuments):
 
     def get(self, key: Lookup) -> Document:
         return public_player(self._read(key, RECORD), self.online_since())
+
+    def get_with_version(self, key: Lookup) -> tuple[Document, int | None]:
+        """Return a record, and the Version that a save may require; None if it is not a number."""
+        document = self._read(key, RECORD_WITH_VERSION)
+        version = whole(document.pop("Version", None))
+        return public_player(document, self.online_since()), version
 
     def get_id(self, key: Lookup) -> str:
         id_: str = self._read(key, {"_id": 1})["_id"]

@@ -78,13 +78,18 @@ def test_what_is_not_given_stays(world, put, stored):
     assert stored(player["_id"]) == saved
 
 
-def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, stored):
+def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, stored, db):
     id_ = world.add_player(Inventory={"0": stack(1)})["_id"]
+    assert staff(f"GET players/{id_}").headers["X-Version"] == "0"
     staff(f"POST players/{id_}/items/give", {"itemid": ITEM, "quantity": 4})
+    read = staff(f"GET players/{id_}")
+    assert (read.headers["X-Version"], "Version" in read.json) == ("1", False)
     refused = put(id_, {"Version": 0, "Inventory": []}, 409)
     assert refused["Message"] == "The player has changed: its Version is now 1."
     assert stored(id_)["Inventory"]["0"]["Quantity"] == 5
     assert put(id_, {"Version": 1, "Inventory": []})["Version"] == 2
+    db.players.update_one({"_id": id_}, {"$unset": {"Version": ""}})
+    assert "X-Version" not in staff(f"GET players/{id_}").headers
 
 
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
