@@ -89,6 +89,8 @@ class Applied(NamedTuple):
     answer: Any
     replayed: bool = False
     entry: Document | None = None
+    # The Version that a change without an entry has made.
+    version: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -110,6 +109,11 @@ def _faults(settings: Settings) -> Iterator[str]:
     for origin in settings.CORS_ORIGINS:
         if not ORIGIN.fullmatch(origin):
             yield f"QM_CORS_ORIGINS has '{origin}': list origins such as https://example.com."
+    if recorded := [name for name in settings.UNRECORDED_FIELDS if name not in FREQUENT]:
+        yield (
+            f"QM_UNRECORDED_FIELDS has '{recorded[0]}': history may leave out only "
+            f"{', '.join(FREQUENT)}."
+        )
     if settings.PUBLIC_URL and not ORIGIN.fullmatch(settings.PUBLIC_URL):
         yield f"QM_PUBLIC_URL is '{settings.PUBLIC_URL}'; write it like https://qm.example.com."
     for rule in settings.APPROVAL:
@@ -214,6 +218,8 @@ def _argon2_faults(settings: Settings) -> Iterator[str]:
         )
 
 
+# The fields of a player that change while it plays, and that nobody can own, earn or lose.
+FREQUENT = ("MapId", "MapName", "X", "Y", "Dir", "Sprite", "Face", "Vitals", "InBank")
 # As browsers send it: no path, and no wildcard, which flask-cors would read as a pattern.
 ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -62,6 +62,8 @@ class Settings:
     BATCH_CONTENT_LENGTH: int = 32 * 1024 * 1024
     # Whether to accept forms, field names in any case, "1" and "true", and ignore unknown fields.
     LENIENT_BODIES: bool = False
+    # Fields that a game saves often, comma-separated: a save of only these adds no history entry.
+    UNRECORDED_FIELDS: list[str] = ["MapId", "MapName", "X", "Y", "Dir"]
     # The origins whose pages may use the API (CORS), comma-separated, such as https://example.com.
     CORS_ORIGINS: list[str] = []
     # The clients to be compatible with: intersect, or empty for none (see docs/compatibility.rst).

@@ -223,8 +223,13 @@ def undo_rename(player: Document, *, changes: list[Document]) -> Change:
     return rename(player, name=change["Before"])._replace(answer=None)
 
 
-def save(player: Document, *, fields: Document, version: int | None) -> Change:
-    """Set fields of a player from its game; version is the one that the game has read."""
+def save(
+    player: Document, *, fields: Document, version: int | None, unrecorded: Iterable[str] = ()
+) -> Change:
+    """Set fields of a player from its game; version is the one that the game has read.
+
+    If only unrecorded fields change, the change has no entry.
+    """
     if isinstance(player.get(DELETED_AT), datetime):
         raise WasDeleted
     if PENDING in player:
@@ -234,7 +239,9 @@ def save(player: Document, *, fields: Document, version: int | None) -> Change:
     name = fields.get("Name")
     derived = rename(player, name=name).fields if name is not None else {}
     answer = {"Id": player["_id"], "Name": name or player.get("Name"), "Version": player["Version"]}
-    return Change({**fields, **derived}, answer, is_large=True)
+    changed = {name for name, value in fields.items() if not is_same_value(player.get(name), value)}
+    has_entry = not changed or not changed <= set(unrecorded)
+    return Change({**fields, **derived}, answer, has_entry, is_large=True)
 
 
 def mark_deleted(player: Document, *, now: datetime, online_since: datetime | None) -> Change:

@@ -274,10 +274,17 @@ class Players(NamedDocuments):
         )
 
     def save(
-        self, player_id: str, fields: Document, version: int | None, intent: Intent
+        self,
+        player_id: str,
+        fields: Document,
+        version: int | None,
+        intent: Intent,
+        unrecorded: Sequence[str] = (),
     ) -> Applied | None:
         """Set fields of a player from its game; return None if there is no such player."""
-        rule = partial(save, fields=fields, version=version)
+        # Without an entry, a repeated request could not be recognised by its key.
+        unrecorded = unrecorded if intent.key is None else ()
+        rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
         try:
             derived = NAME_FIELDS if "Name" in fields else ()
             reads = (*fields, *derived, DELETED_AT, PENDING)

@@ -86,7 +86,8 @@ class Decisions:
         if not change.has_entry:
             identity = {name: bookkeeping[name] for name in WRITE_IDENTITY}
             update.setdefault("$set", {}).update(identity)
-            return Decision({**unchanged, **values}, update, Applied(change.answer))
+            applied = Applied(change.answer, version=bookkeeping["Version"])
+            return Decision({**unchanged, **values}, update, applied)
         update.setdefault("$set", {}).update(bookkeeping)
         changes = change.recorded
         if changes is None:

@@ -78,6 +78,24 @@ def test_what_is_not_given_stays(world, put, stored):
     assert stored(player["_id"]) == saved
 
 
+def test_a_save_of_the_position_alone_counts_the_version_and_makes_no_entry(world, put, stored):
+    id_ = world.add_player(Name="Aladric", Level=2, X=1)["_id"]
+    # What has not changed counts as absent.
+    assert put(id_, {"X": 2, "Y": 3, "Level": 2}) == {"Id": id_, "Name": "Aladric", "Version": 1}
+    saved = stored(id_)
+    assert (saved["X"], saved["Y"], saved["Version"], saved["Journal"]) == (2, 3, 1, [])
+    assert put(id_, {"X": 2})["Version"] == 1
+    assert put(id_, {"Version": 0, "X": 9}, 409)["Code"] == "VERSION_CHANGED"
+    assert put(id_, {"X": 4, "Level": 3})["Version"] == 2
+    # A repeated request is recognised by its entry.
+    for _ in range(2):
+        assert put(id_, {"X": 5}, Idempotency_Key="k")["Version"] == 3
+    assert put(id_, {"X": 5}, Idempotency_Key="other")["Version"] == 4
+    entries = stored(id_)["Journal"]
+    told = [{change["Path"] for change in entry["Changes"]} for entry in entries]
+    assert told == [{"X", "Level"}, {"X"}, set()]
+
+
 def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, stored, db):
     id_ = world.add_player(Inventory={"0": stack(1)})["_id"]
     assert staff(f"GET players/{id_}").headers["X-Version"] == "0"

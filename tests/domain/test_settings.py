@@ -56,6 +56,14 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
     [
         *(
             (
+                {"UNRECORDED_FIELDS": f"X,{name}"},
+                f"QM_UNRECORDED_FIELDS has '{name}': history may leave out only MapId, MapName, X,"
+                " Y, Dir, Sprite, Face, Vitals, InBank.",
+            )
+            for name in ("Inventory", "Level", "Version", "x")
+        ),
+        *(
+            (
                 {"CORS_ORIGINS": f"https://a.example, {text}"},
                 f"QM_CORS_ORIGINS has '{text}': list origins such as https://example.com.",
             )

@@ -45,9 +45,10 @@ class Saved(NamedTuple):
     @property
     def answer(self) -> Document:
         entry = self.applied.entry
-        if entry is None:  # nothing has changed
+        if entry is None:
             answer: Document = self.applied.answer
-            return answer
+            made = self.applied.version  # None: nothing has changed
+            return answer if made is None else {**answer, "Version": made}
         told = self.applied.answer or {
             "Id": entry["Subject"]["Id"],
             "Name": entry["Subject"]["Name"],
@@ -66,8 +67,9 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
         raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
     meant = keyed_intent(SAVE, told, unrecorded=("Body",))
+    stored, unrecorded = record.stored_fields(fields), sizes["UNRECORDED_FIELDS"]
     for _ in range(ATTEMPTS):
-        if saved := players.save(player_id, record.stored_fields(fields), version, meant):
+        if saved := players.save(player_id, stored, version, meant, unrecorded):
             # If an earlier attempt created the character, the answer comes from its entry.
             return Saved(saved, is_new=saved.answer is None)
         if version is not None:
