@@ -107,7 +107,7 @@ def require_given(giver: Rights | None, added: Iterable[Permission], limits: Lim
 
 
 def require_role_given(giver: Rights | None, role: Document) -> None:
-    require_given(giver, permissions_of_role(role), limits_of(role["Limits"]))
+    require_given(giver, permissions_of_role(role), limits_of(role.get("Limits")))
 
 
 def set_roles(
