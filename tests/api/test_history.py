@@ -19,7 +19,8 @@ ADDRESSES = ("old@example.com", "new@example.com")
 GIFT = {"itemid": ITEM, "quantity": 1}
 GIVE = "POST players/Aladric/items/give"
 FIELDS = [
-    *("Id", "At", "Subject", "Operation", "By", "Via", "RequestId", "Reason"),
+    *("Id", "At", "Subject", "Operation", "By", "ApprovedBy", "Via"),
+    *("RequestId", "Reason"),
     *("Arguments", "Changes", "Undoes", "Warning", "UndoneBy"),
 ]
 

@@ -86,7 +86,7 @@ class Field:
         return replace(
             self,
             argument=name,
-            type=_type_of(argument) or self.type,
+            type=self.type if self.type == "hidden" else _type_of(argument) or self.type,
             html=(NAMED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,
             object_type=object_type,

@@ -1,0 +1,53 @@
+"""Asking for approval, and approving as a colleague, in a real browser."""
+
+from app.auth.permissions import Permission
+from app.auth.shipped_roles import new_role
+from app.demo.names import guid
+from tests.system.conftest import with_scripts
+from tests.system.console import DARK, LIGHT, NARROW, WIDE, Demo, session_cookie
+
+TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
+PLAYER = Demo("player", 99)
+
+
+def become(console, session):
+    cookie = {"name": "quartermaster", "value": session, "httpOnly": True}
+    place = {"url": f"{console.base}/console"}
+    console.browser.execute_cdp_cmd("Network.setCookie", {**cookie, **place})
+
+
+@with_scripts
+def test_a_colleague_approves_what_is_over_a_limit(console, demo):
+    limits = {"LargestQuantity": 5, "ItemsPerDay": 100, "RowsPerBatch": 10}
+    role = new_role("juniors", [one.value for one in Permission], limits)
+    demo.db.roles.insert_one(role)
+    account = ("user", "create", "junior", "--email", "junior@example.com", "--password-stdin")
+    demo.command(*account, stdin="secret")
+    demo.db.users.update_one({"Name": "junior"}, {"$set": {"Roles": ["juniors"]}})
+    become(console, session_cookie(demo.base, "junior", "secret"))
+    console.open(PLAYER.path)
+    assert "You can move 5 of an item at once; 100 of 100 items left today." in console.text()
+    console.send("give", itemid=TONIC, quantity="20", reason="Lost in the crash.")
+    assert "you may move 5 of an item at once, not 20" in console.text("#refusal-give")
+    console.press("#form-give [name=ask]")
+    assert console.notice == "Colleagues who may approve it see your request."
+    page = console.path.removeprefix("/console")
+    assert not console.all("#form-approve")
+    become(console, session_cookie(demo.base))
+    console.open("/approvals")
+    assert "Lost in the crash." in console.text(".entries tbody tr")
+    console.bring_axe()
+    for width, scheme in ((WIDE, LIGHT), (NARROW, LIGHT), (WIDE, DARK)):
+        console.look(width, scheme)
+        for path in ("/approvals", page):
+            console.open(path)
+            assert console.violations() == [], (path, width, scheme)
+            assert console.overflow() <= 0, (path, width)
+    console.look()
+    console.open(page)
+    console.press("#form-approve .do")
+    assert "done" in console.text("h2 .mark")
+    console.open(f"{PLAYER.path}/history")
+    told = console.text(".entries tbody tr")
+    assert all(part in told for part in (f"+20 {TONIC}", "junior", "approved by demo"))
+    assert console.severe() == []
