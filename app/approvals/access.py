@@ -84,7 +84,7 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
     """
     request, kind = _decidable(id_)
     caller = guard.caller()
-    if request["State"] in ("approved", "done") and request["DecidedBy"]["UserId"] == caller.id:
+    if _was_decided(request, "approved", "done"):
         return finish(request)
     _require_waiting(request)
     _require_asker(request, kind)
@@ -147,6 +147,8 @@ def _intent_of(request: Document) -> Intent:
 def decline(id_: str, why: str) -> Document:
     request, _ = _decidable(id_)
     caller = guard.caller()
+    if _was_decided(request, "declined"):
+        return request
     by = {"UserId": caller.id, "Name": caller.name}
     return approvals.decide(request, "declined", by, why)
 
@@ -155,7 +157,15 @@ def withdraw(id_: str) -> Document:
     request, caller = visible_request(id_), guard.caller()
     if request["By"]["UserId"] != caller.id:
         raise NotYours
+    if _was_decided(request, "withdrawn"):
+        return request
     return approvals.decide(request, "withdrawn", request["By"], None)
+
+
+def _was_decided(request: Document, *states: str) -> bool:
+    """Tell whether the caller has decided so before: a repeated request changes nothing."""
+    by = request.get("DecidedBy") or {}
+    return request["State"] in states and by.get("UserId") == guard.caller().id
 
 
 def _decidable(id_: str) -> tuple[Document, Kind]:
