@@ -93,7 +93,10 @@ def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
 def roles_page(_: str, sent: Submission | None) -> Response:
     held = [all_role_names(user) for user in staff.walk(*RIGHTS)]
     listed = [
-        {"Name": name, "Text": role_text(role), "Role": role, "Count": sum(name in h for h in held)}
+        {
+            **{"Name": name, "Text": role_text(role), "Count": sum(name in one for one in held)},
+            "NeedsFactor": role.get("NeedsSecondFactor") is True,
+        }
         for name, role in roles.all().items()
     ]
     forms = forms_on([CREATE], Target(path_to("roles")), sent)
