@@ -23,9 +23,9 @@ class AskArgs(Schema):
         example="give",
         description="For example give, take, delete-player, undo, run-batch, erase or set-roles.",
     )
-    Subject = Text(
+    Subject = PlainText(
+        NAME_LENGTH,
         load_default="",
-        metadata={"maxLength": NAME_LENGTH},
         example=PLAYER,
         description="The name or id of the player or user, or the id of the batch.",
     )

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from marshmallow import EXCLUDE, ValidationError, validates_schema
+from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
 from marshmallow.validate import OneOf
 
 from app.http.api import FailureSchema, Schema
@@ -17,6 +18,8 @@ from app.http.fields import (
 from app.http.lists import CursorPageSchema, page_of
 from app.openapi.examples import SIGN_IN, TOKEN
 
+# A code of the app or a recovery code, in groups or not.
+OTP = re.compile(r"[0-9A-Za-z -]{0,64}")
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
 
 
@@ -33,6 +36,7 @@ class TokenArgs(Schema):
     )
     otp = Text(
         example="492039",
+        metadata={"pattern": f"^{OTP.pattern}$"},
         description=(
             "With the grant_type password, if the account has a second factor: the code that its "
             "app shows, or a recovery code."
@@ -41,6 +45,11 @@ class TokenArgs(Schema):
     refresh_token = Text(
         description="With the grant_type refresh_token: the latest refresh token, a guid."
     )
+
+    @validates("otp")
+    def looks_like_a_code(self, value: str, data_key: str) -> None:
+        if not OTP.fullmatch(value):
+            raise ValidationError("Must be a code of the app or a recovery code.")
 
     @validates_schema
     def has_what_its_grant_needs(self, data: dict[str, Any], **_: Any) -> None:

@@ -17,7 +17,15 @@ from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service
-from tests.factories import World, add_batch, make_entry, make_key, make_user, with_keys
+from tests.factories import (
+    World,
+    add_batch,
+    make_approval,
+    make_entry,
+    make_key,
+    make_user,
+    with_keys,
+)
 from tests.game import make_action, playing
 from tests.hostile import FORGED, all_rows, count
 from tests.openapi_document import OPERATIONS
@@ -58,6 +66,7 @@ def fill(db, passwords):
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
     db.objects.insert_many(catalogue.objects())
     db.guilds.insert_many(demo.guilds(500))
+    db.approvals.insert_one(make_approval(player, make_user(), _id=examples.BATCH))
     db.actions.insert_one(make_action(_id=examples.ACTION))
     add_batch(db, examples.BATCH, player)
     db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))

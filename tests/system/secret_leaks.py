@@ -15,14 +15,14 @@ from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.collection_plans import NAMES
-from tests.endpoint_table import OWN_KEY, SELF, USER
+from tests.endpoint_table import OWN_APPROVAL, OWN_KEY, SELF, USER
 from tests.factories import make_key, make_user, with_keys
 from tests.game import playing
 from tests.scene import set_scene
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
 from tests.system.tcp_proxy import TcpProxy
-from tests.system.test_mail import Mailbox, code_in, smtp_server
+from tests.system.test_mail import Mailbox, codes_in, smtp_server
 
 DATABASE = "secrets"
 MANAGER = "Manager"
@@ -103,6 +103,8 @@ class WatchedService:
         callers = [make_user(self.stored, query, Name=name) for name in (SELF, "Clerk")]
         callers[0] = with_keys(callers[0], **{OWN_KEY: make_key(self.known.api_key)})
         self.db.users.insert_many([*callers, make_user(self.stored, Role, Name=MANAGER)])
+        own = {"By": {"UserId": callers[0]["_id"], "Name": SELF}}
+        self.db.approvals.update_one({"_id": OWN_APPROVAL}, {"$set": own})
         taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door"}
         self.db.actions.update_one({}, {"$set": {**taken, "TakerId": callers[0]["_id"]}})
 
@@ -165,10 +167,11 @@ class WatchedService:
 
     def learn(self):
         """Learn what the service itself made and stored."""
-        self.known.add(*(user["PasswordHash"] for user in self.db.users.find()))
+        hashes = (user["PasswordHash"] for user in self.db.users.find())
+        self.known.add(*filter(None, hashes))
         self.known.add(*(token["_id"] for token in self.db.refresh_tokens.find()))
         self.known.add(*(d for user in self.db.users.find() for d in user.get("KeyDigests", ())))
-        self.known.add(*map(code_in, self.mailbox.messages))
+        self.known.add(*(code for mail in self.mailbox.messages for code in codes_in(mail)))
 
     def leaks(self):
         """Return what came out with a secret in it since somebody last asked, with the secrets."""

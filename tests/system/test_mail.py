@@ -81,9 +81,15 @@ def start(make_app, mongodb_uri, real_db):
     return start
 
 
-def code_in(message):
+def codes_in(message):
+    """Return the secrets of a mail: a code on its own line, or at the end of a link."""
     text = message.get_body(("plain",)).get_content()
-    return re.search(r"^ +([A-Z2-9]{8})\s*$", text, re.M)[1]
+    return re.findall(r"^ +(?:http\S+#[0-9a-f-]{36}\.)?([0-9A-Za-z_-]{8,})\s*$", text, re.M)
+
+
+def code_in(message):
+    (code,) = codes_in(message)
+    return code
 
 
 def test_a_code_arrives_and_is_redeemed_once(start):
