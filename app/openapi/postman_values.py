@@ -95,12 +95,13 @@ OWN_PATHS = {
     "revokeTokens": "{{newUser}}",
 }
 # Operations that may be refused: the game may not be running, the player may be offline, the user
-# may have no second factor, and nobody decides on their own request.
+# may have no second factor or a password already, the sender may have too few items, and nobody
+# decides on their own request.
 MAY_BE_REFUSED = {
     *("kickPlayer", "killPlayer", "warpPlayer", "warpPlayerToPlace"),
     *("kickUser", "killUser", "warpUser", "warpUserToPlace"),
     *("sayToEverybody", "sayOnMap", "sayToPlayer", "answerAction"),
-    *("resetSecondFactor", "approveRequest", "declineRequest"),
+    *("resetSecondFactor", "approveRequest", "declineRequest", "inviteStaffAgain", "transferItem"),
 }
 # Bodies that replace the whole example.
 WHOLE_BODIES: dict[str, Document] = {

@@ -70,5 +70,6 @@ class PersonalDataSchema(Schema):
     Actions = List(fields.Nested(StoredSchema), example=[])
     BatchRows = List(fields.Nested(StoredSchema), example=[])
     Batches = List(fields.Nested(StoredSchema), example=[])
+    Approvals = List(fields.Nested(StoredSchema), example=[])
     HistoryAbout = List(fields.Nested(StoredSchema), example=[])
     HistoryBy = List(fields.Nested(StoredSchema), example=[])
