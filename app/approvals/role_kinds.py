@@ -57,14 +57,20 @@ def preview_roles(request: Document) -> list[Document]:
         return domain.set_roles(user, names=names, roles=roles.all(), giver=giver)
 
     meant = previewed_intent(SET_ROLES, request["Arguments"])
+    for name in names:
+        if name in roles.all():
+            domain.require_given(guard.caller().rights, roles.all()[name])
     changes: list[Document] = users.preview(key_of(request), RIGHTS, rule, meant)["Changes"]
     return changes
 
 
 def preview_role(request: Document) -> list[Document]:
-    """Raise if the person who asks may not give what a role allows."""
-    if "Permissions" in request["Arguments"]:
-        domain.require_role_given(giver_of(request), request["Arguments"])
+    """Raise if the person who asks, or who approves, may not do what the role may, now or then."""
+    now = roles.all().get(request["Subject"]["Id"])
+    wanted = request["Arguments"] if "Permissions" in request["Arguments"] else None
+    for giver in (giver_of(request), guard.caller().rights):
+        for role in filter(None, (now, wanted)):
+            domain.require_given(giver, role)
     return []
 
 
@@ -85,7 +91,7 @@ def make_changed_role(request: Document, meant: Intent) -> Applied:
 
 
 def make_removal(request: Document, meant: Intent) -> Applied:
-    return remove_role(request["Subject"]["Id"], meant)
+    return remove_role(request["Subject"]["Id"], None, meant)
 
 
 def _kind(operation: Operation, make: Callable[[Document, Intent], Applied], title: str) -> Kind:

@@ -10,7 +10,7 @@ from flask import Flask, request
 
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers, NotPeer
-from app.auth.permissions import Need, Permission, SignedIn
+from app.auth.permissions import Need, Permission, SignedIn, covers
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import AccessTokens
@@ -127,13 +127,14 @@ def caller() -> Caller:
 
 
 def is_peer(user: Document) -> bool:
-    """Tell whether the caller may do all that an account may, of which user has the fields RIGHTS.
+    """Tell whether the caller may do all that an account may, and as much of it.
+
+    user has the fields RIGHTS of the account.
 
     Only then may the caller change how that account signs in: otherwise they could use it.
     """
-    own = caller().rights.permissions
-    enabled = {**user, "IsDisabled": False}
-    return len(own) == len(Permission) or callers.rights(enabled).permissions <= own
+    own = caller().rights
+    return covers(own, callers.rights({**user, "IsDisabled": False}))
 
 
 def require_peer(user: Document) -> None:

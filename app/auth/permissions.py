@@ -171,6 +171,20 @@ class Rights(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+def covers(own: Rights, other: Rights) -> bool:
+    """Tell whether somebody may do all that another may, and as much of it."""
+    if not other.permissions <= own.permissions:
+        return False
+    for most, given, limited in zip(own.limits, other.limits, _LIMITED, strict=True):
+        if most is not None and other.permissions & limited and (given is None or given > most):
+            return False
+    return True
+
+
+def rights_of_role(role: Document) -> Rights:
+    return Rights(permissions_of_role(role), limits_of(role.get("Limits")))
+
+
 def rights_of(user: Document, roles: Mapping[str, Document], power_role: str = "") -> Rights:
     """Return the rights of an account: the union of its roles and of what its Power stands for.
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.auth import guard
+from app.auth.api_keys import Budget
 from app.auth.approval import require_no_approval
-from app.auth.callers import Caller
+from app.auth.callers import Caller, CallerGone, Callers
 from app.auth.permissions import NAMES, Permission
 from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
 from app.batches.changes import row_arguments
@@ -39,6 +40,7 @@ from app.types import Document
 HEAD = BatchHeadArgs()
 
 batches = current(Batches)
+callers = current(Callers)
 choosing = current(Choosing)
 cursors = current(Cursors)
 history = current(History)
@@ -179,8 +181,20 @@ def executor(caller: Caller, batch: Document) -> tuple[Origin, list[Allowance]]:
     key = caller.key.name if caller.key else None
     by = Origin(caller.id, caller.name, "batch", key=key)
     if is_approved(batch, caller):
-        return by._replace(approved_by=batch["ApprovedBy"]), []
+        return by._replace(approved_by=batch["ApprovedBy"]), _allowances_of_approver(caller, batch)
     return by, allowances_of(caller)
+
+
+def _allowances_of_approver(caller: Caller, batch: Document) -> list[Allowance]:
+    """Return the daily limit of who approved a batch: its items count to that person's day."""
+    try:
+        approver = callers.find(batch["ApprovedBy"]["UserId"], None)
+    except CallerGone:
+        return allowances_of(caller)
+    return [
+        one._replace(budget=Budget(items_per_day=one.budget.items_per_day))
+        for one in allowances_of(approver)
+    ]
 
 
 def current_record(batch: Document) -> Document:

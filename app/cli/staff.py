@@ -103,7 +103,7 @@ def change_role(
 @reason_option
 def remove_role(name: str, reason: str | None) -> None:
     """Remove a role. Those who have it lose what it allowed."""
-    management.remove_role(name, intent(REMOVE_ROLE, reason))
+    management.remove_role(name, None, intent(REMOVE_ROLE, reason))
     report(f"Removed the role {name}.", "removed the role %s", name)
 
 

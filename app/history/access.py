@@ -11,7 +11,7 @@ from app.auth.spending import spend
 from app.changes import KINDS, Applied, Intent, Rule
 from app.errors import NotFound
 from app.execution import Store
-from app.history.domain import filters_of, inverse_of, is_of_user
+from app.history.domain import filters_of, inverse_of, subject_of
 from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
@@ -26,8 +26,8 @@ from app.types import Document
 from app.users.store import Users
 from app.variables.domain import GLOBAL
 
-# The kinds of subjects whose history a caller with only the role api may see.
-WITHOUT_USERS = tuple(kind for kind in KINDS if kind != "user")
+# The kinds of subjects whose history needs a permission of its own.
+NEEDED = {"user": Permission.USERS_READ, "role": Permission.STAFF_MANAGE}
 
 cursors = current(Cursors)
 history = current(History)
@@ -37,9 +37,10 @@ users = current(Users)
 
 
 def visible_entry(entry_id: str) -> Document:
-    if is_of_user(entry_id):
+    subject = subject_of(entry_id)
+    if subject and subject[0] in NEEDED:
         # Before the entry is read, so that its existence is not revealed.
-        require_users()
+        guard.caller().require(NEEDED[subject[0]])
     return history.get(entry_id)
 
 
@@ -63,8 +64,9 @@ def require_own(entry: Document) -> None:
 
 def visible_entries(entry_ids: Sequence[str]) -> dict[str, Document]:
     """Return by id the entries that exist and that the caller may see."""
-    may_see_users = sees_users()
-    return history.get_many([id_ for id_ in entry_ids if may_see_users or not is_of_user(id_)])
+    kinds = visible_kinds()
+    subjects = {id_: subject_of(id_) for id_ in entry_ids}
+    return history.get_many([id_ for id_, one in subjects.items() if not one or one[0] in kinds])
 
 
 def search(args: Document, size: int) -> CursorPage:
@@ -134,7 +136,8 @@ def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
 
 def visible_kinds() -> tuple[str, ...]:
     """Return the kinds of documents whose entries the caller may see."""
-    return (*WITHOUT_USERS, "user") if sees_users() else WITHOUT_USERS
+    caller = guard.caller()
+    return tuple(kind for kind in KINDS if kind not in NEEDED or caller.may(NEEDED[kind]))
 
 
 def sees_users() -> bool:

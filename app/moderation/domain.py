@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from app.auth.permissions import RIGHTS
 from app.changes import Change
-from app.errors import RoleMissing
 from app.moderation.penalties import BAN, MUTE, Penalty, end_of, is_in_force
 from app.types import Document
 
@@ -24,12 +23,11 @@ def impose(
     reason: str | None,
     by: str,
     by_address: bool,
-    may_punish: Callable[[Document], bool],
+    require_lower: Callable[[Document], None],
     now: datetime,
 ) -> Change:
     """Impose a penalty for some days. A ban also makes all tokens of the account void."""
-    if not may_punish(user):
-        raise RoleMissing("users.manage")
+    require_lower(user)
     fields = {
         penalty.flag: True,
         penalty.reason: reason,

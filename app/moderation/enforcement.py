@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.callers import Caller, Callers
+from app.auth.callers import Caller, Callers, NotPeer
 from app.auth.permissions import RIGHTS, Permission
 from app.changes import Applied
+from app.errors import RoleMissing
 from app.http.context import current
 from app.http.intents import intent
 from app.http.masking import masked
@@ -42,7 +43,7 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
         reason=why,
         by=by,
         by_address=args["ip"],
-        may_punish=partial(may_punish, caller),
+        require_lower=require_lower,
         now=users.now(),
     )
     told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
@@ -69,9 +70,25 @@ def _administrator_left(account: Lookup) -> Iterator[None]:
 
 
 def may_punish(caller: Caller, user: Document) -> bool:
-    """Tell whether a caller may ban or mute an account: only peers may lock out administrators."""
-    held = callers.rights(user).permissions & ADMINISTERING
-    return all(caller.may(permission) for permission in held)
+    """Tell whether a caller may ban or mute an account.
+
+    The contract protects those who manage users from others. Where named roles are involved, only
+    somebody who may do as much bans or mutes staff.
+    """
+    rights = callers.rights(user)
+    if rights.permissions and (rights.roles or caller.rights.roles):
+        return guard.is_peer(user)
+    return all(caller.may(permission) for permission in rights.permissions & ADMINISTERING)
+
+
+def require_lower(user: Document) -> None:
+    """Raise if the caller may not ban or mute an account."""
+    caller = guard.caller()
+    if may_punish(caller, user):
+        return
+    if caller.rights.roles or callers.rights(user).roles:
+        raise NotPeer
+    raise RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
 def lift_from(account: Lookup, penalty: Penalty) -> Applied:

@@ -87,7 +87,8 @@ def refresh(refresh_token: str) -> Issued:
             raise bad_refresh_token()
     try:
         user = users.get(
-            Lookup.parse(found["UserId"]), "Name", *RIGHTS, "PasswordVersion", *BAN_STATE
+            Lookup.parse(found["UserId"]),
+            *("Name", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE),
         )
     except NotFound:
         raise bad_refresh_token() from None
@@ -95,6 +96,8 @@ def refresh(refresh_token: str) -> Issued:
     if user["PasswordVersion"] != found.get("PasswordVersion"):
         raise bad_refresh_token()
     require_access(user)
+    if callers.rights(user).needs_second_factor and not has_factor(user):
+        raise factor_required()
     # Rotate last: if an earlier step fails, the client still has a valid refresh token.
     return refresh_tokens.rotate(found)
 

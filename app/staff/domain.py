@@ -8,11 +8,12 @@ from datetime import datetime
 
 from app.auth.permissions import (
     LIMIT_NAMES,
-    Limits,
     Permission,
     Rights,
+    covers,
     limits_of,
     permissions_of_role,
+    rights_of_role,
 )
 from app.changes import Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, NotFound
@@ -37,6 +38,12 @@ NAME_RULE = "Must be 1 to 40 small letters, digits and hyphens, and begin with a
 
 class RoleExists(Conflict):
     sentence = "There is already a role with the name '{name}'."
+
+
+class RoleHeld(Conflict):
+    sentence = (
+        "{count} accounts still have a role of this name, which was removed. Set their roles first."
+    )
 
 
 class UnknownRole(Invalid):
@@ -68,13 +75,11 @@ def public_role(role: Document) -> Document:
 
 
 def change_role(role: Document, *, wanted: Document, giver: Rights | None) -> Change:
-    """Replace what a role may do. A giver may add only what they have; None may add anything."""
+    """Replace what a role may do. The giver needs all that it may do before and after."""
     if role.get("RemovedAt"):
         raise NotFound("role", role["_id"])
-    added = permissions_of_role(wanted) - permissions_of_role(role)
-    limits = limits_of(wanted["Limits"])
-    if added or limits != limits_of(role.get("Limits")):
-        require_given(giver, added, limits)
+    require_given(giver, role)
+    require_given(giver, wanted)
     return Change(wanted, public_role({**role, **wanted}))
 
 
@@ -82,32 +87,29 @@ def restore_role(role: Document, *, wanted: Document, giver: Rights | None) -> C
     """Make a role that was removed before, or raise RoleExists."""
     if not role.get("RemovedAt"):
         raise RoleExists(role["_id"])
-    require_role_given(giver, wanted)
+    require_given(giver, wanted)
     fields = {**wanted, "RemovedAt": None}
     return Change(fields, public_role({**role, **fields}))
 
 
-def remove_role(role: Document, *, now: datetime) -> Change:
+def remove_role(role: Document, *, giver: Rights | None, now: datetime) -> Change:
     """Remove a role. Its document stays, without permissions, because history refers to it."""
     if role.get("RemovedAt"):
         raise NotFound("role", role["_id"])
+    require_given(giver, role)
     return Change({"Permissions": [], "RemovedAt": now}, {"Name": role["_id"]})
 
 
-def require_given(giver: Rights | None, added: Iterable[Permission], limits: Limits) -> None:
-    """Raise MayNotGive if the giver lacks a permission, or has a lower limit."""
-    if giver is None:
+def require_given(giver: Rights | None, role: Document) -> None:
+    """Raise MayNotGive if the giver may not do all that a role may; None may give anything."""
+    given = rights_of_role(role)
+    if giver is None or covers(giver, given):
         return
-    lacking = [permission.value for permission in added if permission not in giver.permissions]
+    lacking = sorted(permission.value for permission in given.permissions - giver.permissions)
     if lacking:
-        raise MayNotGive(f"the permission '{sorted(lacking)[0]}'")
-    for name, own, given in zip(LIMIT_NAMES, giver.limits, limits, strict=True):
-        if own is not None and (given is None or given > own):
-            raise MayNotGive(f"your own limit {name} is {own}")
-
-
-def require_role_given(giver: Rights | None, role: Document) -> None:
-    require_given(giver, permissions_of_role(role), limits_of(role.get("Limits")))
+        raise MayNotGive(f"the permission '{lacking[0]}'")
+    own = [f"{name} {most}" for name, most in zip(LIMIT_NAMES, giver.limits, strict=True) if most]
+    raise MayNotGive(f"your own limits are {', '.join(own)}")
 
 
 def set_roles(
@@ -119,9 +121,11 @@ def set_roles(
         if name not in roles:
             raise UnknownRole(name, roles)
         if name not in former:
-            require_role_given(giver, roles[name])
+            require_given(giver, roles[name])
     return Change({"Roles": names}, names)
 
 
 def set_disabled(user: Document, *, is_disabled: bool) -> Change:
-    return Change({"IsDisabled": is_disabled}, is_disabled)
+    """Disable an account, which ends its sign-ins and tokens for good, or enable it."""
+    ended = {"PasswordVersion": user["PasswordVersion"] + 1} if is_disabled else {}
+    return Change({"IsDisabled": is_disabled, **ended}, is_disabled)

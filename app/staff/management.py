@@ -28,7 +28,9 @@ users = current(Users)
 def create_role(name: str, wanted: Document, giver: Rights | None, intent: Intent) -> Applied:
     """Make a role. A giver of None, at the command line or approved, may give anything."""
     _require_approved(intent)
-    domain.require_role_given(giver, wanted)
+    domain.require_given(giver, wanted)
+    if holders := staff.count_with(name):
+        raise domain.RoleHeld(holders)
     restore = partial(domain.restore_role, wanted=wanted, giver=giver)
     return roles.create(name, wanted, restore, intent)
 
@@ -43,11 +45,11 @@ def change_role(name: str, wanted: Document, giver: Rights | None, intent: Inten
     return applied
 
 
-def remove_role(name: str, intent: Intent) -> Applied:
+def remove_role(name: str, giver: Rights | None, intent: Intent) -> Applied:
     _require_approved(intent)
     with staff.one_at_a_time():
         _require_administrator_after(name, {})
-        rule = partial(domain.remove_role, now=roles.now())
+        rule = partial(domain.remove_role, giver=giver, now=roles.now())
         applied = roles.change(name, READS, rule, intent)
     callers.forget()
     return applied
@@ -88,7 +90,7 @@ def set_disabled(key: Lookup, is_disabled: bool, giver: Rights | None, intent: I
         if is_disabled and domain.ADMINISTERING in callers.rights(user).permissions:
             staff.require_administrator(but=user["_id"])
         rule = partial(domain.set_disabled, is_disabled=is_disabled)
-        applied = users.change(key, RIGHTS, rule, intent)
+        applied = users.change_and_sweep(key, (*RIGHTS, "PasswordVersion"), rule, intent)
     callers.forget()
     return applied
 

@@ -107,7 +107,7 @@ def delete_role(role: str) -> Response:
 
     Those who have it lose what it allowed.
     """
-    return answer(remove_role(role, intent(REMOVE_ROLE)))
+    return answer(remove_role(role, guard.caller().rights, intent(REMOVE_ROLE)))
 
 
 @read_route(of_staff, "", StaffListSchema, *NEEDS)

@@ -32,6 +32,8 @@ ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (UNMOVED, NOTED))
 LOCKS = CollectionPlan("locks", object_shape({"_id": TEXT, "By": TEXT, "Until": MOMENT}))
 # A process that dies with the lock blocks others for so long.
 LONGEST = timedelta(seconds=30)
+# The fields of an account by which a person signs in.
+WAYS_IN = ("PasswordHash", "OpenId")
 IS_STAFF: Document = {
     "$or": [
         {"Power.Api": True},
@@ -90,6 +92,11 @@ class Staff:
         """Yield the accounts of staff, by name."""
         yield from self._users.find(IS_STAFF, [*fields], sort=[("NameKey", 1)])
 
+    def count_with(self, role: str) -> int:
+        """Return how many accounts have a role, which may have been removed."""
+        held = [{field: role} for field in ("Roles", "GroupRoles")]
+        return self._users.count_documents({"$or": held})
+
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
         """Let one change of staff at a time pass: two administrators could remove each other."""
@@ -127,7 +134,9 @@ class Staff:
         ]
         held = [{field: {"$in": naming}} for field in ("Roles", "GroupRoles")]
         where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}}
-        for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE]):
+        for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]):
             may = rights_of(user, roles).permissions
-            if Permission.STAFF_MANAGE in may and not is_in_force(user, BAN, now):
+            # Somebody who has not accepted an invitation yet cannot sign in.
+            can_sign_in = any(map(user.get, WAYS_IN)) and not is_in_force(user, BAN, now)
+            if Permission.STAFF_MANAGE in may and can_sign_in:
                 yield user

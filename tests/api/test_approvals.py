@@ -306,6 +306,23 @@ def test_an_approved_batch_is_run_by_who_asked_beyond_the_limits(
     assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
 
 
+def test_an_approved_batch_counts_to_the_day_of_who_approved_it(app, clerk, person, world, db):
+    """Otherwise two people with limits would together have none."""
+    give = {"Operation": "give", "ItemId": ITEM, "Quantity": 5}
+    rows = [{"Player": world.add_player()["Name"], **give} for _ in range(3)]
+    approver = person("Lead", LargestQuantity=50, ItemsPerDay=20, RowsPerBatch=3)
+    for state, moved in (("done", 15), ("paused", 15)):
+        batch = clerk("POST batches", {"Rows": rows}).json["Id"]
+        body = {"Operation": "run-batch", "Subject": batch, "Reason": "Event"}
+        decide(approver, clerk("POST approvals", body).json)
+        clerk(f"POST batches/{batch}/run")
+        while service(app, BatchWorker).work():
+            pass
+        assert (clerk(f"GET batches/{batch}").json["State"], held(db)) == (state, moved)
+    assert approver("GET info/limits").json["LeftToday"] == 5
+    assert clerk("GET info/limits").json["LeftToday"] == 10
+
+
 def test_what_the_settings_name_needs_two_people(app, staff, senior, world, db):
     app.config["APPROVAL"] = ["batches > 1", "erasures"]
     world.add_user(Name="Bob")

@@ -147,7 +147,7 @@ def test_staff_are_only_hit_by_their_peers(client, world, send, db, action):
         refused = send(f"{path}/admin/{action}", {"duration": 1}, 403)
         assert refused["Message"] == "This request needs the role 'users.manage'."
     assert db.users.find_one({"_id": boss["_id"]}) == before
-    peer = world.headers(*Role)
+    peer = world.headers(user=world.add_user("secret", roles=tuple(Role)))
     answer = client.post(f"/api/v1/{USERS}/Boss/admin/{action}", json={"duration": 1}, headers=peer)
     assert answer.status_code == 200
 

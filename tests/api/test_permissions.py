@@ -23,7 +23,15 @@ EVERYTHING = frozenset(Permission)
 ROLE = "tested"
 # What a request needs beyond what its view declares: for things of others, and to give a role.
 VIEWER = {Permission(name) for name in SHIPPED["viewer"][0]}
-GIVING = ("/roles", "/staff", "[role]", "[role]/change", "[invited]/invite", "/invitation")
+GIVING = (
+    "roles/[role]/remove",
+    "/roles",
+    "/staff",
+    "[role]",
+    "[role]/change",
+    "[invited]/invite",
+    "/invitation",
+)
 # Of a request for approval, its author and who decides may do it themselves.
 ASKING = ("/approve", "/decline", "api/v1/approvals")
 BEYOND = {

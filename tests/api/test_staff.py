@@ -20,7 +20,7 @@ def person(client, world):
     """Return somebody with these roles."""
 
     def person(*roles, **fields):
-        user = world.add_user(Roles=list(roles), **fields)
+        user = world.add_user("secret", Roles=list(roles), **fields)
         return Caller(client, world.headers(user=user), "/api/v1/", user)
 
     return person
@@ -132,9 +132,10 @@ def test_a_key_manages_no_staff(client, world):
 
 def test_the_last_administrator_stays(staff, person, world):
     other = person("administrator")
+    clerk = staff.user["_id"]
+    world.db.users.update_one({"_id": clerk}, {"$set": {"PasswordHash": "a hash"}})
     set_roles(staff, other.user)
     set_roles(staff, other.user, "administrator")
-    clerk = staff.user["_id"]
     world.db.users.update_one({"_id": clerk}, {"$set": {"Power.ApiUserManagement": False}})
     for refused in (
         set_roles(other, other.user, status=409),
@@ -144,17 +145,22 @@ def test_the_last_administrator_stays(staff, person, world):
     ):
         assert refused.json["Code"] == "LAST_ADMINISTRATOR"
     set_roles(other, world.add_user(), "administrator")
+    set_roles(other, other.user, status=409)  # an invited account cannot sign in yet
+    set_roles(other, world.add_user("secret"), "administrator")
     set_roles(other, other.user)
 
 
-def test_a_disabled_account_gets_in_nowhere(staff, person):
+def test_a_disabled_account_gets_in_nowhere(client, staff, person, world):
     viewer = person("viewer")
     viewer("GET players")
     disabled = staff(f"POST staff/{viewer.user['_id']}/disable").json
     assert (disabled["Roles"], disabled["IsDisabled"]) == (["viewer"], True)
-    viewer("GET players", status=403)
+    viewer("GET players", status=401)
     staff(f"POST staff/{viewer.user['_id']}/enable")
-    viewer("GET players")
+    # Its sign-ins have ended; keys work again.
+    viewer("GET players", status=401)
+    now = world.db.users.find_one({"_id": viewer.user["_id"]})
+    Caller(client, world.headers(user=now), "/api/v1/")("GET players")
 
 
 def test_staff_are_all_who_have_a_role(staff, person, world):
@@ -172,7 +178,7 @@ def test_staff_are_all_who_have_a_role(staff, person, world):
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 def test_administrators_who_remove_each_other_leave_one(app, world):
     """Each removes the other at the same time, again and again."""
-    pairs = [world.add_user(Roles=["administrator"]) for _ in range(2)]
+    pairs = [world.add_user("secret", Roles=["administrator"]) for _ in range(2)]
     callers = [
         Caller(app.test_client(), world.headers(user=user), "/api/v1/", user) for user in pairs
     ]
@@ -200,7 +206,7 @@ def test_the_last_administrator_is_not_banned(person, world):
     boss = person("administrator")
     path = f"POST users/{boss.user['_id']}/admin/ban"
     assert boss(path, {"duration": 1}, status=409).json["Code"] == "LAST_ADMINISTRATOR"
-    other = world.add_user(Roles=["administrator"])
+    other = world.add_user("secret", Roles=["administrator"])
     boss(f"POST users/{other['_id']}/admin/ban", {"duration": 1})
 
 
@@ -241,3 +247,53 @@ def test_an_older_scope_of_a_key_means_no_less_and_no_more(client, world):
         key(f"POST players/{player['_id']}/name", {"Name": f"Name {len(scope)}"}, status=allowed)
     muting = Caller(client, world.key_headers(Scopes=["game.act", "users.read"]), "/api/v1/")
     muting(f"POST users/{world.add_user()['_id']}/admin/mute", {"duration": 1}, status=403)
+
+
+def test_nobody_changes_or_removes_a_role_that_may_do_more(staff, person):
+    """Otherwise they could take it from its holders, give it to themselves, and wait."""
+    staff("POST roles", {"Name": "lead", "Permissions": ["staff.manage"]})
+    lead = person("lead")
+    for request, body in (
+        ("PUT roles/administrator", {"Permissions": ["staff.manage"]}),
+        ("PUT roles/support", {"Permissions": SHIPPED["support"][0], "Limits": {}}),
+        ("DELETE roles/economy", None),
+    ):
+        assert lead(request, body, status=403).json["Code"] == "MAY_NOT_GIVE", request
+
+
+def test_a_limit_is_a_part_of_what_somebody_may_do(staff, person, world):
+    more = [*SHIPPED["economy"][0], "users.read", "users.manage", "keys.manage"]
+    staff("POST roles", {"Name": "low", "Permissions": more, "Limits": {"LargestQuantity": 10}})
+    world.add_user("secret", Name="Rich", Roles=["economy"])
+    key = {"Name": "thief", "Scopes": ["items.move"]}
+    refused = person("low")("POST keys?user=Rich", key, status=403)
+    assert refused.json["Code"] == "NOT_PEER"
+
+
+def test_staff_are_banned_by_peers_alone(person, world):
+    world.add_user("secret", Name="Senior", Roles=["senior-support"])
+    world.add_user("secret", Name="Player")
+    moderator = person("moderator")
+    moderator("POST users/Player/admin/ban", {"duration": 1})
+    refused = moderator("POST users/Senior/admin/ban", {"duration": 1}, status=403)
+    assert refused.json["Code"] == "NOT_PEER"
+
+
+def test_a_role_is_not_made_again_for_those_who_had_it(staff, person):
+    staff("POST roles", {"Name": "events", "Permissions": ["players.read"]})
+    holder = person("events")
+    staff("DELETE roles/events")
+    again = {"Name": "events", "Permissions": ["items.move"]}
+    assert staff("POST roles", again, status=409).json["Code"] == "ROLE_HELD"
+    set_roles(staff, holder.user)
+    staff("POST roles", again)
+
+
+def test_history_of_roles_is_for_those_who_manage_staff(app, staff, person):
+    changed = staff("PUT roles/viewer", {"Permissions": ["history.read"]})
+    entry = changed.headers["X-History-Id"]
+    service(app, History).move_all()
+    staff(f"GET history/{entry}")
+    viewer = person("viewer")
+    viewer(f"GET history/{entry}", status=403)
+    assert viewer("GET history").json["Values"] == []

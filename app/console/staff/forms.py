@@ -21,7 +21,7 @@ from app.http.api import Schema
 from app.http.intents import intent, keyed_intent
 from app.naming import Lookup
 from app.staff import management
-from app.staff.domain import NAME_RULE, require_role_given
+from app.staff.domain import NAME_RULE, require_given
 from app.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
@@ -68,7 +68,7 @@ def role_text(role: Document) -> str:
 def why_role_is_closed(name: str) -> str:
     """Return why the caller cannot give a role; empty if they can."""
     try:
-        require_role_given(guard.caller().rights, roles.all()[name])
+        require_given(guard.caller().rights, roles.all()[name])
     except QuartermasterError as error:
         return str(error)
     return ""
@@ -271,7 +271,7 @@ REMOVE = Form(
     "Remove this role…",
     "Remove {name}",
     name="remove",
-    act=lambda _, role: management.remove_role(role, intent(REMOVE_ROLE)),
+    act=lambda _, role: management.remove_role(role, guard.caller().rights, intent(REMOVE_ROLE)),
     about="Those who have it lose what it allowed.",
     confirm=NOT_UNDONE,
     is_sensitive=True,
