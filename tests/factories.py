@@ -34,6 +34,11 @@ def guid():
     return str(uuid.uuid4())
 
 
+def moment(text):
+    """Return the time in an answer. As text, it does not sort: a whole second has no fraction."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 def numbered_guid(number):
     """Return the same GUID in every process, for what becomes part of a test's id."""
     return str(uuid.UUID(int=number, version=4))

@@ -14,7 +14,7 @@ from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from tests.applications import service
-from tests.factories import numbered_guid
+from tests.factories import moment, numbered_guid
 from tests.game import look, make_action, playing
 from tests.system.programs import wait_until
 
@@ -238,7 +238,8 @@ def test_actions_are_listed_the_newest_first_page_by_page(db, get, player, user)
         walked += page["Values"]
         after = page["Next"]
     assert len({action["Id"] for action in walked}) == 5
-    assert [action["At"] for action in walked] == sorted((a["At"] for a in walked), reverse=True)
+    times = [moment(action["At"]) for action in walked]
+    assert times == sorted(times, reverse=True)
     found = {"player=Aladric": 3, "user=Alice": 2, "kind=kick": 3, "user=Alice&player=Aladric": 0}
     assert {query: len(get(f"actions?{query}")["Values"]) for query in found} == found
     get("actions?player=Nobody", 404)

@@ -10,7 +10,7 @@ from app.storage.client import Storage
 from app.storage.journal import Journals
 from tests.applications import service
 from tests.endpoint_table import CODE
-from tests.factories import NOW, guid, make_entry, numbered_guid, sha256
+from tests.factories import NOW, guid, make_entry, moment, numbered_guid, sha256
 from tests.swaps import move_all
 
 ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
@@ -60,7 +60,7 @@ def test_every_change_of_a_player_has_its_entry_at_once(staff, entries, player):
         answer = staff(f"POST players/Aladric/{path}", body, X_Reason=reason)
         entry = entries()[0]
         assert list(entry) == FIELDS
-        assert datetime.fromisoformat(entry["At"].replace("Z", "+00:00")) >= sent_at
+        assert moment(entry["At"]) >= sent_at
         assert [change["Path"] for change in entry["Changes"]] == [changed]
         expected = {
             **{"Id": f"player:{player['_id']}:{number}", "Operation": operation, "Via": "api"},
@@ -166,7 +166,7 @@ def guid_of(name):
 
 
 def minute(entry):
-    at = datetime.fromisoformat(entry["At"].replace("Z", "+00:00"))
+    at = moment(entry["At"])
     return int((at - NOW).total_seconds() // 60)
 
 

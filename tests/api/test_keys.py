@@ -10,7 +10,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from tests.applications import service
 from tests.callers import Caller
-from tests.factories import guid, make_key, make_user, numbered_guid, with_keys
+from tests.factories import guid, make_key, make_user, moment, numbered_guid, with_keys
 
 ITEM, OTHER = numbered_guid(1), numbered_guid(2)
 TERMS = {"Name": "shop", "Scopes": ["players.read", "players.change"]}
@@ -44,10 +44,6 @@ def with_key(client, world):
     return lambda **fields: Caller(client, world.key_headers(**fields), "/api/v1/")
 
 
-def time_of(text):
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
 def test_a_key_is_shown_once_and_stored_as_a_digest(staff, make, works, db):
     key = make()
     secret = key["Key"]
@@ -60,12 +56,12 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(staff, make, works, db):
 
 def test_it_ends_in_ninety_days_unless_said_otherwise_and_a_rotation_keeps_its_span(staff, make):
     now = datetime.now(timezone.utc)
-    assert abs(time_of(make()["ExpiresAt"]) - now - timedelta(days=90)) < timedelta(hours=1)
+    assert abs(moment(make()["ExpiresAt"]) - now - timedelta(days=90)) < timedelta(hours=1)
     said = make(Name="other", ExpiresAt="2999-01-01T00:00:00Z")
     assert said["ExpiresAt"].startswith("2999-01-01")
     soon = make(Name="soon", ExpiresAt=(now + timedelta(days=7)).isoformat())
     rotated = staff(f"POST keys/{soon['Id']}/rotate").json
-    assert abs(time_of(rotated["ExpiresAt"]) - now - timedelta(days=7)) < timedelta(hours=2)
+    assert abs(moment(rotated["ExpiresAt"]) - now - timedelta(days=7)) < timedelta(hours=2)
 
 
 WRONG = {

@@ -9,7 +9,7 @@ from app.oauth.schemas import SignInPageSchema
 from app.oauth.store import RefreshTokens
 from app.storage.client import Storage
 from tests.applications import service
-from tests.factories import guid, sha256
+from tests.factories import guid, moment, sha256
 
 TOKEN, SIGN_INS = "/api/oauth/token", "/api/oauth/sign-ins"
 MANAGE = tuple(Role)
@@ -122,7 +122,7 @@ def test_a_sign_in_stays_the_same_when_it_is_refreshed(client, sign_in, listed):
     assert refresh(client, pair["refresh_token"]).status_code == 200
     (after,) = listed()["Values"]
     assert (after["Id"], after["At"]) == (before["Id"], before["At"])
-    assert after["ExpiresAt"] >= before["ExpiresAt"]
+    assert moment(after["ExpiresAt"]) >= moment(before["ExpiresAt"])
 
 
 def test_what_has_ended_or_is_somebody_elses_is_a_404(sign_in, listed, end, world, alice):
@@ -153,7 +153,7 @@ def test_a_walk_meets_each_sign_in_once_and_the_last_to_end_first(tokens, listed
         page = listed(pageSize=2, after=page["Next"])
     seen += page["Values"]
     assert sorted(ids_of({"Values": seen})) == sorted(chains)
-    ends = [sign_in["ExpiresAt"] for sign_in in seen]
+    ends = [moment(sign_in["ExpiresAt"]) for sign_in in seen]
     assert ends == sorted(ends, reverse=True)
     assert {sign_in["Id"] for sign_in in seen[-3:]} == set(chains[:3])
 
