@@ -1,8 +1,8 @@
 # ruff: noqa: E501 (a table)
 """Every route of the service, the roles that it needs, and behind the bar the scopes of a key.
 
-Written by hand, because a table made from the code would only agree with itself. See the sections
-contract-player-endpoints, contract-user-endpoints and contract-roles; a plus marks what is not one
+Written by hand, because a table made from the code would only agree with itself. See
+docs/operations.rst and the section contract-roles; a plus marks what is not one
 of the 31 numbered endpoints, and = what is documented under another path.
 """
 
