@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from app.errors import Conflict, Invalid, NotFound, Unavailable
+from app.naming import name_key, parse_guid
 from app.operations import batch_operations
 from app.types import Document
 
@@ -116,10 +117,38 @@ class Row(NamedTuple):
     fault: str | None = None
     # The kind, id and name of the document, once it has been looked up.
     subject: Document | None = None
+    # In the result file of another batch: the id of its row there, and whether that was done.
+    earlier_id: str = ""
+    is_done: bool = False
 
     @property
     def subject_id(self) -> str:
         return str(self.subject["Id"]) if self.subject else ""
+
+
+def names_in(row: Row) -> Iterator[tuple[str, str, str]]:
+    """Yield the arguments that name a catalogue object, each with the object's type and the name.
+
+    Other arguments contain the id of the object.
+    """
+    operation = None if row.fault else batch_operations().get(row.operation or "")
+    for argument, type_ in operation.object_types.items() if operation else ():
+        given = row.arguments.get(argument)
+        if given and not parse_guid(given):
+            yield argument, type_, given
+
+
+def with_ids(row: Row, ids: Mapping[str, Mapping[str, list[str]]]) -> Row:
+    """Return a row with ids instead of names, or with a fault; ids are by type and name key."""
+    for argument, type_, name in names_in(row):
+        found = ids[type_].get(name_key(name), [])
+        if len(found) != 1:
+            many = f"The catalogue has {len(found)} objects of the type {type_} with the name"
+            none = f"The catalogue has no {type_} with the name"
+            fault = f"{many} '{name}': use the id." if found else f"{none} '{name}'."
+            return row._replace(fault=fault)
+        row = row._replace(arguments={**row.arguments, argument: found[0]})
+    return row
 
 
 def row_id(batch_id: str, number: int) -> str:

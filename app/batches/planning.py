@@ -18,8 +18,10 @@ from app.batches.domain import (
     TooManyRows,
     UndoneTwice,
     in_parts,
+    names_in,
     number_of,
     row_id,
+    with_ids,
 )
 from app.batches.store import PLANNING, Batches
 from app.changes import Origin
@@ -29,7 +31,8 @@ from app.history.domain import subject_of
 from app.history.operations import UNDO
 from app.http.masking import masked
 from app.limits import Limiter
-from app.naming import Lookup
+from app.naming import Lookup, name_key
+from app.objects.store import Objects
 from app.operations import batch_operations
 from app.players.store import Players
 from app.request_scope import renew_time_limit, working
@@ -75,9 +78,10 @@ class RowSpool:
 
 
 class Planner:
-    def __init__(self, batches: Batches, players: Players) -> None:
+    def __init__(self, batches: Batches, players: Players, objects: Objects) -> None:
         self._batches = batches
         self._players = players
+        self._objects = objects
         # Planning is expensive: a worker makes one plan at a time.
         self.limiter = Limiter("Another batch is being planned", 1)
         self._renewed_at = 0.0
@@ -115,8 +119,11 @@ class Planner:
 
     def _read(self, batch: Document, rows: Iterable[Row], spool: RowSpool) -> None:
         """Add rows to the spool with their subjects."""
-        for chunk in in_chunks(rows, CHUNK):
+        done = 0
+        for sent in in_chunks(rows, CHUNK):
             self._renew(batch)
+            chunk = self._with_ids(self._not_done(sent))
+            done += len(sent) - len(chunk)
             if len(spool) + len(chunk) > MOST_ROWS:
                 raise TooManyRows
             keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
@@ -132,7 +139,29 @@ class Planner:
                 else:
                     spool.add(row._replace(fault=str(NotFound("player", keys[row.player]))))
         if not len(spool):
-            raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
+            why = (
+                "All rows of the file are already done."
+                if done
+                else "A batch has at least one row."
+            )
+            raise Invalid(why, {"Rows": ["Has no row."]})
+
+    def _not_done(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows without those that the batch of their result file has carried out.
+
+        The file may be older than the changes.
+        """
+        done = self._batches.done_among([row.earlier_id for row in rows if row.earlier_id])
+        return [row for row in rows if not row.is_done and row.earlier_id not in done]
+
+    def _with_ids(self, rows: Sequence[Row]) -> list[Row]:
+        """Return rows with the ids of the catalogue objects that they name."""
+        named: dict[str, set[str]] = {}
+        for row in rows:
+            for _, type_, name in names_in(row):
+                named.setdefault(type_, set()).add(name_key(name))
+        ids = {type_: self._objects.ids_by_name(type_, keys) for type_, keys in named.items()}
+        return [with_ids(row, ids) for row in rows]
 
     def _store(
         self,

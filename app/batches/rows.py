@@ -12,12 +12,13 @@ from typing import Any, BinaryIO, Protocol, TextIO
 import ijson
 
 from app.batches.domain import MOST_ROWS, Row, TooManyRows
+from app.batches.result_file import without_result
 from app.errors import Invalid, InvalidField
 from app.history.operations import UNDO
 from app.http.lenient import ONCE, respell
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, load
-from app.naming import NAME_LENGTH
+from app.naming import NAME_LENGTH, NIL, parse_guid
 from app.operations import batch_operations
 from app.types import Document
 
@@ -34,6 +35,8 @@ LONGEST_LINE = 128 * 1024
 MOST_LINES = 2**20
 # The first bytes of spreadsheet files: .xlsx and .ods, and .xls.
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+# Stands for the id of an object that a row names, while its other arguments are checked.
+NAMED = NIL.replace("0", "1")
 TOO_MANY_CELLS = "The line has more cells than there are columns."
 # A valid escape in a JSON string: one character, or a pair of surrogates.
 _ESCAPE = re.compile(
@@ -201,9 +204,11 @@ class CsvRows:
         for number, (names, cells) in enumerate(self._cells(), 1):
             values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
             given = {name: cell for name, cell in values.items() if cell}
-            row = parse_row(number, given, is_text=True)
-            has_more = any(map(str.strip, cells[len(names) :]))
-            yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
+            sent = without_result(given)
+            row = parse_row(number, sent.cells, is_text=True)
+            if any(map(str.strip, cells[len(names) :])):
+                row = row._replace(fault=TOO_MANY_CELLS, arguments={})
+            yield row._replace(earlier_id=sent.earlier_id, is_done=sent.is_done)
 
     def _cells(self) -> Iterator[tuple[list[str], list[str]]]:
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
@@ -297,9 +302,18 @@ def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Documen
         raise Invalid("The field 'Player' must be the name or the id of a player.")
     elif row.player is None:
         raise Invalid(f"The field 'Player' must be at most {NAME_LENGTH} characters.")
-    schema = batch_operations()[row.operation].arguments
+    operation = batch_operations()[row.operation]
+    schema = operation.arguments
     if is_text:
         spelled = respell(schema, named)
         named = {**{name: value for name, value in named.items() if name not in spelled}, **spelled}
-    loaded: Document = load(schema, named)
-    return loaded
+    # Objects may be given by name: the plan finds their ids.
+    keys = {one: schema.fields[one].data_key or one for one in operation.object_types}
+    objects = {one: named[key] for one, key in keys.items() if _is_name(named.get(key))}
+    loaded: Document = load(schema, {**named, **{keys[one]: NAMED for one in objects}})
+    return {**loaded, **{one: masked(text) for one, text in objects.items()}}
+
+
+def _is_name(given: Any) -> bool:
+    is_short = isinstance(given, str) and 0 < len(given) <= NAME_LENGTH
+    return is_short and parse_guid(given) is None

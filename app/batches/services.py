@@ -9,6 +9,7 @@ from app.batches.planning import Planner
 from app.batches.running import Runner
 from app.batches.store import Batches
 from app.history.store import History
+from app.objects.store import Objects
 from app.players.store import Players
 from app.services import Services
 from app.storage.client import Storage
@@ -25,7 +26,7 @@ def add_services(services: Services) -> None:
     services.add(
         batches,
         Choosing(batches, services[History]),
-        Planner(batches, players),
+        Planner(batches, players, services[Objects]),
         runner,
         BatchWorker(
             batches,

@@ -78,6 +78,14 @@ class Objects(ChangeableDocuments):
         found = self._documents.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
         return {str(one["_id"]): str(one.get("Name")) for one in found.limit(limit)}
 
+    def ids_by_name(self, type_: str, keys: Iterable[str]) -> dict[str, list[str]]:
+        """Return by name key the ids of all objects of a type with one of these names."""
+        found: dict[str, list[str]] = {}
+        where = {"Type": type_, "NameKey": {"$in": list(keys)}}
+        for one in self._documents.find(where, ["NameKey"]):
+            found.setdefault(one["NameKey"], []).append(str(one["_id"]))
+        return found
+
     def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
         """Return some objects of a type whose name contains a text, as names by id."""
         page = self.walk(type_, Window(0, limit, limit, b""), text)

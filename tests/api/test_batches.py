@@ -130,6 +130,57 @@ def test_a_plan_has_a_verdict_for_each_row_and_changes_nothing(world, plan, rows
     assert stored(world, bob) == bob
 
 
+def test_rows_may_name_objects_of_the_catalogue(world, plan, upload, run, rows_of, staff):
+    ann = world.add_player(Name="Ann")
+    for id_, type_, name in (
+        (ITEM, "item", "Health Potion"),
+        (SPELL, "spell", "Fireball"),
+        (VARIABLE, "playervariable", "Reputation"),
+        (OTHER, "item", "Twin"),
+        (numbered_guid(9), "item", "twin"),
+    ):
+        world.add_object(Id=id_, Type=type_, Name=name)
+    lines = [
+        "Player,Operation,ItemId,SpellId,VariableId,Quantity,Value",
+        "Ann,give,health POTION,,,5,",
+        "Ann,teach,,Fireball,,,",
+        "Ann,set-variable,,,reputation,,7",
+        "Ann,give,Twin,,,1,",
+        "Ann,give,Fireball,,,1,",
+        f"Ann,give,{'x' * 300},,,1,",
+    ]
+    for batch in (
+        upload("\n".join(lines)),
+        plan([*csv_as_json(lines), {"Player": "Ann", "Operation": "give", "ItemId": 7}]),
+    ):
+        found = rows_of(batch)
+        assert [row["Why"] for row in found][:6] == [
+            *(None, None, None),
+            "The catalogue has 2 objects of the type item with the name 'Twin': use the id.",
+            "The catalogue has no item with the name 'Fireball'.",
+            "The field 'itemid' must be a guid.",
+        ]
+        assert [row["Arguments"] for row in found][:3] == [
+            {"ItemId": ITEM, "Quantity": 5, "BankOverflow": False},
+            {"SpellId": SPELL},
+            {"VariableId": VARIABLE, "Value": 7},
+        ]
+        # What was asked for stays, so that the row can be tried again.
+        assert found[4]["Arguments"]["ItemId"] == "Fireball"
+        assert found[4]["Subject"] is None
+    assert found[6]["Why"].startswith("The field 'itemid' must be a guid;")
+    run(batch)
+    assert held(world, ann) == 5
+
+
+def csv_as_json(lines):
+    numbers = ("Quantity", "Value")
+    return [
+        {name: int(cell) if name in numbers else cell for name, cell in row.items() if cell}
+        for row in csv.DictReader(lines)
+    ]
+
+
 def test_rows_are_carried_out_once_with_their_entries(world, plan, run, rows_of, staff):
     ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")
     rows = [

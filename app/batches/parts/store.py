@@ -113,6 +113,11 @@ class Parts:
         done = {"Batch": batch_id, "Verdict": "done"}
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
+    def done_among(self, row_ids: Sequence[str]) -> set[str]:
+        """Return which of these rows were carried out; they may be of several batches."""
+        done = {"_id": {"$in": row_ids}, "Verdict": "done"}
+        return {row["_id"] for row in self._rows.find(done, ["_id"])} if row_ids else set()
+
     def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[str]]:
         """Yield the ids of rows that a dead caller may have carried out without storing results."""
         abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}

@@ -12,7 +12,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.auth.permissions import Permission
-from app.batches import access
+from app.batches import access, result_file
 from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.rows import CSV
 from app.batches.schemas import RowListArgs
@@ -48,10 +48,6 @@ ROW_FILTERS = (
     Field("verdict", "Verdict", type="hidden"),
     Field("player", "Player", suggest="player"),
 )
-RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
-# A spreadsheet takes a cell that begins with one of these for a formula, and anybody may have
-# chosen the name in it. Some spreadsheets also accept the full-width forms.
-FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 RESULT_ROWS = 500
 
 
@@ -85,29 +81,19 @@ def download_result(batch_id: str) -> Response:
 
 
 def result_of(batch: Document, args: Document) -> Iterator[bytes]:
-    yield BYTE_ORDER_MARK + csv_lines([RESULT_COLUMNS])
+    yield BYTE_ORDER_MARK + csv_lines([result_file.columns()])
     following: str | None = ""
     while following is not None:
         page = access.rows_page(batch, {**args, "after": following}, RESULT_ROWS)
-        yield csv_lines([result_line(row) for row in with_words(page["Values"])])
+        rows = with_words(page["Values"])
+        yield csv_lines([result_file.result_cells(batch["_id"], row) for row in rows])
         following = page["Next"]
-
-
-def result_line(row: Document) -> list[Any]:
-    subject = row["Subject"] or {}
-    player = subject.get("Name") or row["Player"]
-    content = (row["Operation"], row["Text"], row["Verdict"], row["Why"], row["Entry"])
-    return [row["Row"], player, subject.get("Id"), *content]
 
 
 def csv_lines(rows: list[Any]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerows([map(escape_formula, row) for row in rows])
+    csv.writer(text).writerows(rows)
     return text.getvalue().encode("utf-8", "replace")
-
-
-def escape_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
