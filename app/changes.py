@@ -44,6 +44,11 @@ class Change(NamedTuple):
     is_noted: bool = False
     # What the entry records, if an earlier write without an entry has already made the change.
     recorded: list[Document] | None = None
+    # What could not be done, if the caller asked for as much as possible.
+    warning: str | None = None
+
+    def intent_with_warning(self, intent: Intent) -> Intent:
+        return intent._replace(warning=self.warning) if self.warning else intent
 
 
 Rule = Callable[[Document], Change]

@@ -51,6 +51,13 @@ class Inverse:
     moves: Callable[[list[Document]], Quantities] | str | None = None
     # Whether a batch may combine it with others; values that must be unique are written one by one.
     in_bulk: bool = True
+    # Undoes as much as possible, and warns about the rest; None: all or nothing.
+    prepare_partial: Callable[[list[Document]], Prepared] | None = None
+
+    def prepared(self, changes: list[Document], intent: Intent) -> Prepared:
+        """Return the undo that an intent asks for: of all changes, or as much as possible."""
+        prepare = intent.arguments.get("Partial") and self.prepare_partial
+        return (prepare or self.prepare)(changes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -87,22 +87,22 @@ def read_head(source: RowSource, given: Document) -> Document:
 
 def filters_as_json(chosen: Document) -> Document:
     return {
-        name: value if isinstance(value, str) else value.isoformat().replace("+00:00", "Z")
+        name: value if isinstance(value, str | bool) else value.isoformat().replace("+00:00", "Z")
         for name, value in chosen.items()
     }
 
 
-def plan_undo(batch_id: str) -> Made:
-    """Plan the batch that undoes another one."""
+def plan_undo(batch_id: str, is_partial: bool) -> Made:
+    """Plan the batch that undoes another one, or as much of it as possible."""
     refuse_budgets("a batch", guard.caller())
     guard.caller().require(Permission.UNDO_OWN)
     visible_batch(batch_id)
     batch = batches.require_ended(batch_id)
-    sent, earlier = _find_earlier(batch_id)
+    sent, earlier = _find_earlier(f"{batch_id} partial" if is_partial else batch_id)
     if earlier:
         return Made(earlier, replayed=True)
     new = NewBatch({**undo_of(batch), **_author(None)}, *sent)
-    return Made(planner.plan(choosing.done_rows(batch_id), new, require_undo))
+    return Made(planner.plan(choosing.done_rows(batch_id, is_partial), new, require_undo))
 
 
 def _find_earlier(digest: str) -> tuple[tuple[str | None, str, str], Document | None]:

@@ -71,7 +71,7 @@ def _change_of(
     inverse = inverse_of(entry)
     _note_items(row, inverse.moves, entry["Changes"])
     if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
-        return Wanted(entry["Subject"]["Id"], *inverse.prepare(entry["Changes"]), meant)
+        return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant), meant)
     make_alone(entry, meant)
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from app.batches.domain import NothingToUndo, Row, Undone, number_of, row_key, undoes_nothing
 from app.batches.store import Batches
+from app.history.access import undo_arguments
 from app.history.domain import filters_of, matches
 from app.history.operations import UNDO
 from app.history.store import History
@@ -34,7 +35,8 @@ class Choosing:
 
     def changes(self, chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
         """Yield a row for each matching change of these kinds of documents, the newest first."""
-        filters = filters_of({QUERY[name]: value for name, value in chosen.items()}, kinds)
+        wanted = {name: chosen[name] for name in QUERY if name in chosen}
+        filters = filters_of({QUERY[name]: value for name, value in wanted.items()}, kinds)
         self._history.move_all()
         number = 0
         for entries in in_chunks(self._history.walk(filters), CHUNK):
@@ -42,14 +44,16 @@ class Choosing:
             undone = self._undone_by(entries)
             for entry in entries:
                 number += 1
-                row = Row(number, None, UNDO.name, {"id": entry["_id"]})
+                arguments = undo_arguments(entry["_id"], chosen.get("Partial", False))
+                row = Row(number, None, UNDO.name, arguments)
                 if "Undoes" in entry and undoes_nothing(
                     entry,
                     undone.get,
                     lambda other: matches(other, filters, history_document(other, None)),
                 ):
                     fault = str(Undone(entry["_id"], entry["Undoes"]))
-                    row = row._replace(fault=fault, subject=entry["Subject"])
+                    # Without its arguments, it cannot be tried again.
+                    row = row._replace(arguments={}, fault=fault, subject=entry["Subject"])
                 yield row
         if not number:
             # A primary that is cut off may lack newer changes.
@@ -78,7 +82,7 @@ class Choosing:
             made += [keys[key] for key in self._history.ids_by_key(list(keys))]
         self._batches.note_made(batch_id, made)
 
-    def done_rows(self, batch_id: str) -> Iterator[Row]:
+    def done_rows(self, batch_id: str, is_partial: bool) -> Iterator[Row]:
         """Yield an undo row for each row that a batch has carried out, the last first."""
         self.find_made(batch_id)
         number = 0
@@ -91,6 +95,6 @@ class Choosing:
                     fault = f"The change of row {number_of(row)} is not in history."
                     yield Row(number, None, UNDO.name, {}, fault)
                 else:
-                    yield Row(number, None, UNDO.name, {"id": entry_id})
+                    yield Row(number, None, UNDO.name, undo_arguments(entry_id, is_partial))
         if not number:
             raise NothingToUndo("the batch has changed nothing")

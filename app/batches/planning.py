@@ -236,6 +236,7 @@ class Judge:
         verdicts = self._players.judge_many(wanted, self._players_by_id)
         for (row, _), verdict in zip(in_bulk, verdicts, strict=True):
             row["Version"] = verdict.version
+            row["Warning"] = verdict.warning or row["Warning"]
             if isinstance(verdict.outcome, QuartermasterError):
                 _refuse(row, verdict.outcome)
 

@@ -32,6 +32,7 @@ from app.batches.schemas import (
     ProgressSchema,
     RowListArgs,
     RowPageSchema,
+    UndoBatchArgs,
 )
 from app.batches.store import Batches
 from app.errors import NotFound
@@ -194,20 +195,20 @@ def cancel_batch(batch_id: str) -> Response:
 
 @blp.route("/<batch_id>/undo", methods=["POST"])
 @guard.required(Permission.BATCHES_PLAN, Permission.UNDO_OWN)
+@blp.arguments(UndoBatchArgs(), required=False)
 @blp.documents_response(200, BatchSchema)
 @blp.refuses(
     BatchNotFound(BATCH), NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET
 )
 @blp.leaves_no_entry
 @blp.idempotent
-def undo_batch(batch_id: str) -> Response:
+def undo_batch(args: dict[str, Any], batch_id: str) -> Response:
     """Plan the batch that undoes another
 
     It has one row for each completed row, the last one first. Like every plan, it changes nothing
-    until it is run.
+    until it is run. With `Partial`, the `Warning` of a row says which items are missing.
     """
-    made = access.plan_undo(path_guid("id", batch_id))
-    return _made(made)
+    return _made(access.plan_undo(path_guid("id", batch_id), args["Partial"]))
 
 
 def _made(made: access.Made) -> Response:

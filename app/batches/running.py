@@ -225,13 +225,15 @@ def _portions(rows: Sequence[Document], run: Run) -> Iterator[Sequence[Document]
 
 
 def _result_of(row: Document, swapped: Swapped) -> Settled:
-    outcome, version = swapped
+    outcome, version, _ = swapped
     if isinstance(outcome, Applied) and outcome.replayed:
         version = _version_before(outcome)
     has_changed = version is not None and version != row["Version"]
     why = masked(str(outcome)) if isinstance(outcome, QuartermasterError) else None
     # The plan found the row ready, so a refusal now is always a new verdict.
-    return Settled(row["_id"], why, has_changed or why is not None)
+    entry = outcome.entry if isinstance(outcome, Applied) else None
+    warning = entry.get("Warning") if entry else row.get("Warning")
+    return Settled(row["_id"], why, has_changed or why is not None, warning)
 
 
 def _version_before(applied: Applied) -> int | None:

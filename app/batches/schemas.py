@@ -7,7 +7,7 @@ from marshmallow import ValidationError, fields, missing, validates, validates_s
 from marshmallow.validate import Length
 
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
-from app.history.schemas import ApproverSchema, AuthorSchema, SubjectSchema
+from app.history.schemas import PARTIAL, ApproverSchema, AuthorSchema, SubjectSchema
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
@@ -76,10 +76,11 @@ class ChosenChangesArgs(Schema):
     Item = Guid(description="An item, spell or variable that was requested or changed.")
     From = Moment(example="2026-01-30T00:00:00Z", description="The earliest time.")
     To = Moment(example="2026-01-31T00:00:00Z", description="The latest time, exclusive.")
+    Partial = Flag(example=False, description=PARTIAL)
 
     @validates_schema
     def require_one(self, values: Document, **_: object) -> None:
-        if not values:
+        if not values.keys() - {"Partial"}:
             raise ValidationError(NO_CHOICE)
 
 
@@ -131,6 +132,10 @@ class BatchQueryArgs(Schema):
         validate=check_name,
         description="The name of the batch, if the body is CSV.",
     )
+
+
+class UndoBatchArgs(Schema):
+    Partial = Flag(load_default=False, example=False, description=PARTIAL)
 
 
 class ProgressSchema(Schema):

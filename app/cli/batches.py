@@ -140,10 +140,11 @@ def show(which: str, rows: bool) -> None:
 @batch.command("undo")
 @batch_argument
 @reason_option
-def undo(which: str, reason: str | None) -> None:
+@click.option("--partial", is_flag=True, help="Take or give back items as far as possible.")
+def undo(which: str, reason: str | None, partial: bool) -> None:
     """Plan the batch that undoes all changes of another batch."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
-    _show(_plan(choosing.done_rows(found["_id"]), reason, undo_of(found)))
+    _show(_plan(choosing.done_rows(found["_id"], partial), reason, undo_of(found)))
 
 
 def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:

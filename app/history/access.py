@@ -87,9 +87,14 @@ def page(
     return history.list(filters_of(args, kinds, subject), size, cursors.read(args.get("after", "")))
 
 
-def preview_undo(entry: Document) -> Document:
+def undo_arguments(entry_id: str, is_partial: bool) -> Document:
+    return {"id": entry_id, **({"is_partial": True} if is_partial else {})}
+
+
+def preview_undo(entry: Document, is_partial: bool = False) -> Document:
     """Return the entry that undoing a change would have, or raise why it cannot be undone."""
-    return preview_undo_as(entry, previewed_intent(UNDO, {"id": entry["_id"]}, entry))
+    arguments = undo_arguments(entry["_id"], is_partial)
+    return preview_undo_as(entry, previewed_intent(UNDO, arguments, entry))
 
 
 def preview_undo_as(entry: Document, meant: Intent) -> Document:
@@ -99,13 +104,13 @@ def preview_undo_as(entry: Document, meant: Intent) -> Document:
     if isinstance(inverse, OwnInverse):
         return inverse.preview(entry, meant)
     store, key = _subject_of(entry)
-    return store.preview(key, *inverse.prepare(entry["Changes"]), meant)
+    return store.preview(key, *inverse.prepared(entry["Changes"], meant), meant)
 
 
-def undo(entry: Document) -> Applied:
-    """Undo a change, within the budget of the caller's key."""
+def undo(entry: Document, is_partial: bool = False) -> Applied:
+    """Undo a change, or as much of it as possible, within the budget of the caller's key."""
     moves = inverse_of(entry).moves
-    meant = keyed_intent(UNDO, {"id": entry["_id"]}, entry)
+    meant = keyed_intent(UNDO, undo_arguments(entry["_id"], is_partial), entry)
     store, key = _subject_of(entry)
     return spend(
         moves(entry["Changes"]) if callable(moves) else moves,
@@ -122,7 +127,7 @@ def undo_as(
     if isinstance(inverse, OwnInverse):
         return inverse.make(entry, meant)
     store, key = _subject_of(entry)
-    reads, rule = inverse.prepare(entry["Changes"])
+    reads, rule = inverse.prepared(entry["Changes"], meant)
     return store.change(key, reads, checked(rule), meant)
 
 

@@ -95,13 +95,15 @@ def undo_change(args: Document, entry_id: str) -> Response:
 
     Takes back given items from where they are now, and gives back taken ones. Resets a variable if
     it still has the value that was set. Restores a former name or a deleted player. Hides a note.
-    Refuses what cannot be undone exactly. Returns the entry of the undo, which can be undone, too.
-    With DryRun, nothing changes, and the entry, without Id and At, shows what would change.
+    Refuses what cannot be undone exactly; with Partial, items are taken or given back as far as
+    possible, and the Warning of the entry says what is missing. Returns the entry of the undo,
+    which can be undone, too. With DryRun, nothing changes, and the entry, without Id and At, shows
+    what would change.
     """
     entry = entry_to_undo(entry_id)
     if args["DryRun"]:
-        return json_response(public_entry(preview_undo(entry), None))
-    applied = undo(entry)
+        return json_response(public_entry(preview_undo(entry, args["Partial"]), None))
+    applied = undo(entry, args["Partial"])
     return answer(applied._replace(answer=public_entry(applied.entry or entry, None)))
 
 

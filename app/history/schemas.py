@@ -115,15 +115,24 @@ class HistoryArgs(SubjectHistoryArgs):
     )
 
 
+PARTIAL = (
+    "Undo as much as possible: take back the items that are left, or give back those that fit."
+)
+
+
 class UndoRowArgs(Schema):
     id = Text(
         required=True,
         example=ENTRY,
         validate=Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters."),
     )
+    is_partial = Flag(
+        data_key="partial", history_name="Partial", example=False, description=PARTIAL
+    )
 
 
 class UndoArgs(Schema):
+    Partial = Flag(load_default=False, example=False, description=PARTIAL)
     DryRun = Flag(
         load_default=False,
         example=False,

@@ -55,9 +55,9 @@ def prepare_take(args: Document) -> Prepared:
     return Prepared(("Inventory",), partial(take, **args, is_filled=bags.is_filled))
 
 
-def prepare_undo(changes: list[Document]) -> Prepared:
-    rule = partial(undo, changes=changes, limits_of=catalogue.limits, is_filled=bags.is_filled)
-    return Prepared(CONTAINERS, rule)
+def prepare_undo(changes: list[Document], is_partial: bool = False) -> Prepared:
+    rule = partial(undo, changes=changes, is_partial=is_partial)
+    return Prepared(CONTAINERS, partial(rule, limits_of=catalogue.limits, is_filled=bags.is_filled))
 
 
 def undo_transfer(entry: Document, intent: Intent) -> Applied:
@@ -68,7 +68,12 @@ def preview_undo_transfer(entry: Document, intent: Intent) -> Document:
     return transfers.preview_undo(entry, intent)
 
 
-UNDO_MOVES = Inverse(fields=CONTAINERS, prepare=prepare_undo, moves=quantities)
+UNDO_MOVES = Inverse(
+    fields=CONTAINERS,
+    prepare=prepare_undo,
+    prepare_partial=partial(prepare_undo, is_partial=True),
+    moves=quantities,
+)
 
 GIVE = Operation(
     name="give",

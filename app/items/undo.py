@@ -70,20 +70,36 @@ def undo(
     limits_of: Callable[[str], Limits],
     is_filled: Callable[[str], bool],
     has_bags: bool = False,
+    is_partial: bool = False,
 ) -> Change:
     """Take back what the changes added, and give back what they removed; all or nothing.
 
-    has_bags tells that removed bags are at hand, and certainly belong to nobody else.
+    has_bags tells that removed bags are at hand, and certainly belong to nobody else. With
+    is_partial, take or give back as much as possible, and warn about the rest.
     """
     slots = {name: dict(player[name]) for name in CONTAINERS}
     moves = moves_of(changes)
     came = [move for move in moves if move.quantity > 0]
     went = [move for move in moves if move.quantity < 0]
+    faults: list[Spent | NoRoom] = []
     for mark in dict.fromkeys(move.thing.mark for move in came):
-        _take_back(slots, [move for move in came if move.thing.mark == mark], is_filled)
-    if went:
-        _give_back(slots, went, limits_of, has_bags)
-    return Change(slots, None)
+        of_mark = [move for move in came if move.thing.mark == mark]
+        faults += _take_back(slots, of_mark, is_filled)
+    faults += _give_back(slots, went, limits_of, has_bags)
+    # To give back all that was removed, but take back only a part of what was added, makes items.
+    may_be_partial = is_partial and not (came and went)
+    if faults and not (may_be_partial and any(slots[name] != player[name] for name in CONTAINERS)):
+        raise faults[0]
+    return Change(slots, None, warning=" ".join(map(_missing, faults)) or None)
+
+
+def _missing(fault: Spent | NoRoom) -> str:
+    """Return what a partial undo leaves undone."""
+    if isinstance(fault, Spent):
+        left = f"{fault.wanted - fault.held} of {fault.wanted} of the item {fault.item}"
+        return f"{left} cannot be taken back: the player no longer has them."
+    left = f"{fault.left} of {fault.quantity} of the item {fault.item}"
+    return f"{left} cannot be given back: there is no room."
 
 
 def moves_of(changes: list[Document]) -> list[Move]:
@@ -118,8 +134,13 @@ def _moves(change: Document) -> Iterator[Move]:
         yield Move(container, slot, thing_of(after), quantity_of(after), may_grow=False)
 
 
-def _take_back(slots: dict[str, Slots], came: list[Move], is_filled: Callable[[str], bool]) -> None:
-    """Take things from the slots that they were added to, then from any other slot."""
+def _take_back(
+    slots: dict[str, Slots], came: list[Move], is_filled: Callable[[str], bool]
+) -> Iterator[Spent]:
+    """Take things from the slots that they were added to, then from any other slot.
+
+    Yields an error if some are missing.
+    """
     thing = came[0].thing
     bag = bag_of(thing.content)
     if bag and is_filled(bag):
@@ -131,7 +152,7 @@ def _take_back(slots: dict[str, Slots], came: list[Move], is_filled: Callable[[s
         for slot in sorted(slots[name], key=_number):
             left -= _take(slots[name], slot, thing, left)
     if left:
-        raise Spent(thing.item, wanted, wanted - left)
+        yield Spent(thing.item, wanted, wanted - left)
 
 
 def _take(slots: Slots, slot: str, thing: Thing, wanted: int) -> int:
@@ -145,8 +166,11 @@ def _give_back(
     went: list[Move],
     limits_of: Callable[[str], Limits],
     has_bags: bool,
-) -> None:
-    """Put things back into their former slots, then into the first slots that fit."""
+) -> Iterator[NoRoom]:
+    """Put things back into their former slots, then into the first slots that fit.
+
+    Yields an error for each thing that does not fit.
+    """
     left = []
     for move in went:
         bag = bag_of(move.thing.content)
@@ -158,11 +182,12 @@ def _give_back(
         added = put(slots[move.container], move.slot, move.thing, -move.quantity, stack, may_grow)
         left.append(-move.quantity - added)
     for move, quantity in zip(went, left, strict=True):
-        _give_elsewhere(slots, move, quantity, limits_of(move.thing.item))
+        if rest := _give_elsewhere(slots, move, quantity, limits_of(move.thing.item)):
+            yield NoRoom(move.thing.item, -move.quantity, rest, bank=True)
 
 
-def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: Limits) -> None:
-    """Fill plain stacks of the item first, then empty slots, like give."""
+def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: Limits) -> int:
+    """Fill plain stacks of the item first, then empty slots, like give; return the rest."""
     left = quantity
     sizes = {"Inventory": limits.inventory, "Bank": limits.bank}
     for may_grow in (True, False) if is_plain(move.thing.content) else (False,):
@@ -170,8 +195,7 @@ def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: 
             for slot in map(str, range(sizes[name])):
                 if (slot in slots[name]) == may_grow:
                     left -= put(slots[name], slot, move.thing, left, limits.stack, may_grow)
-    if left:
-        raise NoRoom(move.thing.item, -move.quantity, left, bank=True)
+    return left
 
 
 def put(slots: Slots, slot: str, thing: Thing, wanted: int, stack: int, may_grow: bool) -> int:

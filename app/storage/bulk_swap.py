@@ -51,6 +51,8 @@ class Swapped(NamedTuple):
 
     outcome: Applied | QuartermasterError | None = None
     version: int | None = None
+    # The warning of a change that was only judged; a change that was made has it in its entry.
+    warning: str | None = None
 
 
 class BulkSwapper(Swapper):
@@ -141,4 +143,4 @@ class BulkSwapper(Swapper):
         except QuartermasterError as refusal:
             return Swapped(refusal, version)
         documents[wanted.id] = {**document, **change.fields, "Version": (version or 0) + 1}
-        return Swapped(Applied(change.answer), version)
+        return Swapped(Applied(change.answer), version, change.warning)

@@ -93,7 +93,8 @@ class Decisions:
         if changes is None:
             changes = field_changes(self._kind, document, change.fields)
         changes = within_size(changes) if change.is_large else changes
-        entry = new_entry(self._kind, document, intent, changes, bookkeeping)
+        meant = change.intent_with_warning(intent)
+        entry = new_entry(self._kind, document, meant, changes, bookkeeping)
         if intent.key is not None:
             entry["Answer"] = change.answer
         update["$push"] = {"Journal": entry}

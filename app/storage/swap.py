@@ -140,8 +140,9 @@ class Swapper(Decisions):
         document = self._read(where, reads, intent)
         if document is None:
             raise Busy(self._kind.name)
-        changes = field_changes(self._kind, document, rule(document).fields)
-        return self.preview_entry(document, intent, changes)
+        change = rule(document)
+        changes = field_changes(self._kind, document, change.fields)
+        return self.preview_entry(document, change.intent_with_warning(intent), changes)
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
         """Return the earlier result of the same request, confirmed by a majority; None if new."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pymongo.errors import AutoReconnect
 
 from app.batches import domain, planning
+from app.batches.choosing import Choosing
 from app.batches.domain import (
     NewBatch,
     NotEnded,
@@ -520,3 +521,37 @@ def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, m
         run(app, batch)
     # A run that is held up may carry its row out again.
     assert set(seen) == {0}
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_a_partial_undo_beside_a_game_that_spends_makes_and_loses_nothing(app, world, db):
+    """What was given is held, or was spent by the game, or was taken back by an entry."""
+    players = [world.add_player() for _ in range(30)]
+    batch = plan(app, rows_for(players, 5))
+    run(app, batch)
+    with app.app_context():
+        rows = list(service(app, Choosing).done_rows(batch["_id"], is_partial=True))
+    undo = plan(app, rows)
+    spent = Counter()
+
+    def spend():
+        for player in players * 4:
+            one = {"_id": player["_id"], "Inventory.0.Quantity": {"$gt": 1}}
+            less = {"$inc": {"Inventory.0.Quantity": -1, "Version": 1}}
+            spent[player["_id"]] += db.players.update_one(one, less).modified_count
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(spend), *(pool.submit(run, app, undo) for _ in range(2))]:
+            done.result()
+    assert entries(db, undo) == expected_entries(db, undo)
+    taken = Counter()
+    for entry in db.history.find({"Operation": "undo"}):
+        for change in entry["Changes"]:
+            left = change["After"]["Quantity"] if change["After"] else 0
+            taken[entry["Subject"]["Id"]] += change["Before"]["Quantity"] - left
+        missing = 5 - taken[entry["Subject"]["Id"]]
+        assert entry.get("Warning", "0 of 5").startswith(f"{missing} of 5")
+    rows = {row["Subject"]["Id"]: row for row in db.batch_rows.find({"Batch": undo["_id"]})}
+    for id_, left in held(db).items():
+        assert left + spent[id_] + taken[id_] == 5
+        assert (rows[id_]["Verdict"], bool(rows[id_]["Warning"])) == ("done", taken[id_] < 5)

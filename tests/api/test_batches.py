@@ -424,6 +424,53 @@ def test_a_batch_and_its_undo_leave_things_as_they_were(world, plan, run, staff,
     assert [held(world, player) for player in before] == [3, 3, 3]
 
 
+def test_an_undo_takes_what_is_left_and_tells_what_is_missing(world, plan, run, staff, rows_of):
+    players = {name: world.add_player(Name=name) for name in ("Ann", "Bob", "Cid", "Dan")}
+    batch = plan([give(name) for name in players])
+    run(batch)
+    for name, spent in (("Ann", 3), ("Bob", 5), ("Cid", 1)):
+        staff(f"POST players/{name}/items/take", {"itemid": ITEM, "quantity": spent})
+    path = f"POST batches/{batch['Id']}/undo"
+    assert [row["Verdict"] for row in rows_of(staff(path).json)] == ["ready", *["refused"] * 3]
+    undo = staff(path, {"Partial": True}).json
+    missing = (
+        "{} of 5 of the item " + ITEM + " cannot be taken back: the player no longer has them."
+    )
+    assert [(row["Verdict"], row["Warning"]) for row in rows_of(undo)] == [
+        ("ready", None),
+        ("ready", missing.format(1)),
+        ("refused", None),
+        ("ready", missing.format(3)),
+    ]
+    # Since the plan, somebody has spent one more.
+    staff("POST players/Ann/items/take", {"itemid": ITEM, "quantity": 1})
+    assert run(undo)["Done"] == 3
+    found = rows_of(undo)
+    assert (found[3]["Warning"], found[3]["Replanned"]) == (missing.format(4), True)
+    assert [held(world, player) for player in players.values()] == [0, 0, 0, 0]
+    move_all(world.db)
+    entry = staff(f"GET history/{rows_of(undo)[3]['Entry']}").json
+    assert (entry["Warning"], entry["Arguments"]["Partial"]) == (missing.format(4), True)
+    # Each change is undone once, whatever was missing; and the undo of the undo is exact.
+    assert staff(path, {"Partial": True}).json["Refused"] == 4
+    redo = staff(f"POST batches/{undo['Id']}/undo", {"Partial": True}).json
+    assert [row["Warning"] for row in rows_of(redo)] == [None, None, None]
+    run(redo)
+    assert [held(world, player) for player in players.values()] == [1, 0, 4, 5]
+
+
+def test_the_undo_of_chosen_changes_can_be_partial_too(world, staff, rows_of):
+    world.add_player(Name="Ann")
+    staff("POST players/Ann/items/give", {"itemid": ITEM, "quantity": 5})
+    staff("POST players/Ann/items/take", {"itemid": ITEM, "quantity": 2})
+    chosen = {"Operation": "give", "Item": ITEM, "Partial": True}
+    batch = staff("POST batches", {"Undo": chosen}).json
+    assert batch["Undo"] == chosen
+    (row,) = rows_of(batch)
+    assert (row["Verdict"], row["Warning"][:6]) == ("ready", "2 of 5")
+    staff("POST batches", {"Undo": {"Partial": True}}, status=400)
+
+
 def test_all_that_somebody_did_is_undone(world, staff, run, client):
     thief = Caller(client, world.headers(user=world.add_user(roles=Role, Name="Thief")), "/api/v1/")
     ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")

@@ -96,16 +96,16 @@ class Changes(RuleBasedStateMachine):
         if (type(before), before) != (type(value), value):
             self.acknowledge({})
 
-    @rule(place=places)
-    def undo(self, place):
+    @rule(place=places, partial=st.booleans())
+    def undo(self, place, partial):
         """Undo any of the entries, also those that were undone and those that are undos."""
         if not self.made:
             return
         id_ = list(self.made)[place % len(self.made)]
         before = self.stored()
-        preview = self.send(f"{HISTORY}/{id_}/undo", {"DryRun": True})
+        preview = self.send(f"{HISTORY}/{id_}/undo", {"DryRun": True, "Partial": partial})
         assert self.stored() == before
-        answer = self.send(f"{HISTORY}/{id_}/undo", {})
+        answer = self.send(f"{HISTORY}/{id_}/undo", {"Partial": partial})
         assert answer.status_code == preview.status_code
         if id_ in self.undone:
             assert answer.status_code == 409
@@ -113,9 +113,23 @@ class Changes(RuleBasedStateMachine):
             assert self.stored() == before
             return
         self.undone.add(id_)
-        assert answer.json["Changes"] == preview.json["Changes"]
+        for name in ("Changes", "Warning"):
+            assert answer.json[name] == preview.json[name]
         effect = {item: -quantity for item, quantity in self.made[id_].items()}
+        if answer.json["Warning"]:
+            assert partial
+            effect = self.part_of(effect, answer.json["Changes"])
         assert self.acknowledge(effect)["Id"] == answer.json["Id"]
+
+    def part_of(self, effect, changes):
+        """Return what changes moved, which is a part of an effect."""
+        part = Counter()
+        for change in changes:
+            for side, sign in (("Before", -1), ("After", 1)):
+                if held := change[side]:
+                    part[held["ItemId"]] += sign * held["Quantity"]
+        assert all(0 < quantity / effect[item] < 1 for item, quantity in part.items())
+        return part
 
     @rule(place=places, item=items)
     def move_a_slot_as_the_game_does(self, place, item):

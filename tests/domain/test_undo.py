@@ -125,6 +125,29 @@ def test_what_others_changed_between_stays(player, rule, others, by_game):
         assert difference(counts(undone[0]), counts(after)) == moved
 
 
+@given(players, rules, st.lists(rules, max_size=3), st.none() | slot_maps)
+def test_a_partial_undo_moves_what_it_can_and_tells_the_rest(player, rule, others, by_game):
+    """It moves a part of what the change moved, and its own undo moves exactly that part back."""
+    made = applied(rule, player)
+    if made is None:
+        return
+    after, changes = made
+    moved = difference(counts(player), counts(after))
+    for other in others:
+        after = (applied(other, after) or (after,))[0]
+    after = after if by_game is None else {**after, "Inventory": by_game}
+    undo = partial(undo_items, changes=changes, is_partial=True)
+    if not one_bag(after) or (undone := applied(undo, after)) is None:
+        return
+    part = difference(counts(undone[0]), counts(after))
+    assert part
+    for item, quantity in part.items():
+        assert 0 < quantity / moved[item] <= 1
+    assert (undo(after).warning is None) == (part == moved)
+    redone = applied(partial(undo_items, changes=undone[1]), undone[0])
+    assert takes_a_bag(undone[1]) if redone is None else counts(redone[0]) == counts(after)
+
+
 def slot(path, before, after):
     return {"Path": path, "Before": before, "After": after}
 
@@ -163,6 +186,33 @@ def test_without_room_nothing_is_given_back():
     full = {str(number): {"ItemId": OTHER, "Quantity": 1} for number in range(6)}
     with pytest.raises(Conflict, match="no room"):
         undone_items([slot("Inventory.2", FIVE, None)], full, full)
+
+
+def test_a_partial_undo_says_what_is_missing():
+    left = {"0": {**FIVE, "Quantity": 2}}
+    for changes, inventory, bank, after, missing in (
+        (GIFT, left, {}, {}, "3 of 5 of the item {} cannot be taken back: the player no longer"),
+        ([slot("Inventory.0", {**FIVE, "Quantity": 9}, left["0"])], left, {}, None, ""),
+        ([slot("Inventory.0", FIVE, None)], {"0": {**FIVE, "Quantity": 8}}, None, None, "3 of 5 "),
+    ):
+        full = {str(n): {"ItemId": OTHER, "Quantity": 1} for n in range(1, 6)}
+        bank = {**full, "0": {"ItemId": OTHER, "Quantity": 1}} if bank is None else bank
+        player = {"Inventory": {**inventory, **(full if bank else {})}, "Bank": bank}
+        change = undo_items(player, changes=changes, is_partial=True)
+        assert (change.warning or "").startswith(missing.format(ITEM))
+        assert after is None or change.fields["Inventory"] == after
+        assert bool(change.warning) == bool(missing)
+
+
+def test_a_partial_undo_of_nothing_or_of_both_directions_is_refused():
+    """To give back all that went, and take only a part of what came, would make items."""
+    moved = [slot("Inventory.0", FIVE, None), slot("Bank.0", None, FIVE)]
+    for changes, inventory, bank in (
+        (GIFT, {}, {}),
+        (moved, {}, {"0": {**FIVE, "Quantity": 2}}),
+    ):
+        with pytest.raises(items.Spent):
+            undone_items(changes, inventory, bank, is_partial=True)
 
 
 def test_a_bag_is_not_given_back():

@@ -56,6 +56,7 @@ class Settled(NamedTuple):
     id: str
     why: str | None
     replanned: bool
+    warning: str | None = None
 
 
 class Parts:
@@ -171,11 +172,14 @@ class Parts:
         """Store results of rows; return False without storing if the lease may have expired."""
         if time.monotonic() >= lease.taken_at + SURE_SECONDS:
             return False
-        for replanned in (False, True):
-            done = [one.id for one in settled if not one.why and one.replanned is replanned]
-            noted = {"Verdict": "done", "Why": None, **({"Replanned": True} if replanned else {})}
-            if done:
-                self._rows.update_many({"_id": {"$in": done}}, {"$set": noted})
+        done: dict[tuple[bool, str | None], list[str]] = {}
+        for one in settled:
+            if not one.why:
+                done.setdefault((one.replanned, one.warning), []).append(one.id)
+        for (replanned, warning), ids in done.items():
+            noted: Document = {"Verdict": "done", "Why": None, "Warning": warning}
+            noted |= {"Replanned": True} if replanned else {}
+            self._rows.update_many({"_id": {"$in": ids}}, {"$set": noted})
         refused = [
             # If another caller has settled the row meanwhile, its result stays.
             UpdateOne(

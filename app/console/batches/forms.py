@@ -15,12 +15,13 @@ from app.auth.spending import OverLimit
 from app.batches import access
 from app.batches.domain import OPEN
 from app.console.batches.sentences import count_text
-from app.console.forms.declared import Form, Target
+from app.console.forms.declared import Field, Form, Target
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, redirect_with_notice, see_other
 from app.types import Document
 
 API = "POST /api/v1/batches/<key>"
+PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")
 ENDED, ALL_REFUSED = "batch-done", "batch-refused"
 
 
@@ -121,7 +122,8 @@ UNDO = Form(
     "Plan the undo",
     name="undo-batch",
     path="undo",
-    act=lambda _, batch_id: access.plan_undo(batch_id),
+    fields=(PARTIAL,),
+    act=lambda sent, batch_id: access.plan_undo(batch_id, sent.is_checked(PARTIAL.name)),
     api=f"{API}/undo",
     about=about_undo,
     is_offered=lambda target: target.record["Done"] and not in_state(*OPEN, "planning")(target),

@@ -33,8 +33,8 @@ from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import filter_page
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
+from app.console.history.sentences import GUID, lines, reverse_of, with_names
 from app.console.history.sentences import ids_in as entry_ids_in
-from app.console.history.sentences import lines, reverse_of, with_names
 from app.console.stores import batches, cursors, objects
 from app.errors import Forbidden
 from app.history.access import sees_users, visible_entries
@@ -148,7 +148,8 @@ def with_words(rows: list[Document]) -> list[Document]:
     """Return rows with their texts; an undo describes its entry if the caller may see it."""
     found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
     ids = ids_in_rows(rows) | entry_ids_in(found.values())
-    names = objects.names_of(ids) if ids else {}
+    # A refused row may have a name that the catalogue lacks.
+    names = {id_: id_ for id_ in ids if not GUID.fullmatch(id_)} | objects.names_of(ids)
     undone = {
         id_: {**entry, "Id": id_, "Lines": lines(reverse_of(entry), names)}
         for id_, entry in found.items()

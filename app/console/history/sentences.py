@@ -39,8 +39,8 @@ class Line(NamedTuple):
 
 def name_of(id_: Any, names: Names) -> str:
     """Return the name of a catalogue object; the beginning of its id if it has no name."""
-    text = str(names.get(str(id_)) or id_)
-    return f"{text[:SHORT_ID]}…" if GUID.fullmatch(text) else text
+    name = names.get(str(id_))
+    return str(name) if name else f"{str(id_)[:SHORT_ID]}…"
 
 
 def with_names(text: str, names: Names) -> str:
