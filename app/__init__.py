@@ -29,6 +29,8 @@ from app.game.events import routes as events
 from app.game.events.store import Events
 from app.game.server import routes as game_server
 from app.game.server.store import TakenActions
+from app.game_events import routes as game_events
+from app.game_events.store import GameEvents
 from app.guilds import routes as guilds
 from app.guilds.store import Guilds
 from app.history import routes as history
@@ -92,6 +94,7 @@ BLUEPRINTS = (
     game_server.of_players,
     notes.of_players,
     history.of_players,
+    game_events.of_players,
     guilds.blp,
     users.blp,
     second_factor.blp,
@@ -106,6 +109,7 @@ BLUEPRINTS = (
     events.blp,
     actions.blp,
     game_server.blp,
+    game_events.of_game,
     objects.blp,
     variables.of_game,
     game.blp,
@@ -177,6 +181,7 @@ def add_stores(services: Services) -> None:
         Actions(storage, max(1, settings.THREADS // 4)),
         TakenActions(storage),
         Events(storage, history),
+        GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS),
         Activity(history, tokens),
         Approvals(storage),
         FormTokens(signing_keys(settings)),
@@ -205,7 +210,12 @@ def add_background(services: Services) -> None:
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
         )
     )
-    chores = [work.finish_all, erasures.forget_names, services[GroupRoles].warn]
+    chores = [
+        work.finish_all,
+        erasures.forget_names,
+        services[GameEvents].expire,
+        services[GroupRoles].warn,
+    ]
     services.add(
         work,
         Mover(services[Storage], list(SUBJECTS.values()), is_ready, chores),

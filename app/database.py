@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.approvals.store import APPROVALS
 from app.batches.collections import BATCH_PARTS, BATCH_ROWS, BATCHES
 from app.game.actions.store import ACTIONS, GAMES
+from app.game_events.store import GAME_EVENTS
 from app.guilds.store import GUILDS
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
@@ -38,6 +39,7 @@ COLLECTIONS = (
     EVENTS,
     ACTIONS,
     GAMES,
+    GAME_EVENTS,
     BATCHES,
     BATCH_ROWS,
     BATCH_PARTS,

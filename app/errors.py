@@ -59,6 +59,7 @@ class KeyReused(Conflict):
 
 class AlreadyUndone(Conflict):
     sentence = "The change {entry_id} was already undone by {by}."
+    by: str
 
 
 class Damaged(Conflict):

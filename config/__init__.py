@@ -250,6 +250,7 @@ MAY_BE_0 = (
     "MAX_REQUESTS",
     "MAX_REQUESTS_JITTER",
     "HISTORY_DAYS",
+    "GAME_EVENT_DAYS",
 )
 LARGEST_NUMBER = 2**31 - 1
 # One day. pymongo and sockets reject much longer timeouts, with misleading errors.
@@ -275,6 +276,7 @@ MAXIMA = {
     "TRUSTED_PROXIES": 100,
     "ARGON2_PARALLELISM": 255,
     "HISTORY_DAYS": 36_500,
+    "GAME_EVENT_DAYS": 36_500,
     "CHARACTER_NAME_SHORTEST": 255,
     "CHARACTER_NAME_LONGEST": 255,
 }

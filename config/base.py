@@ -183,6 +183,8 @@ class Settings:
 
     # How many days a history entry is kept; 0: for ever.
     HISTORY_DAYS: int = 400
+    # How many days an event that the game reports is kept, at most as long as history; 0: as long.
+    GAME_EVENT_DAYS: int = 30
     # What always needs the approval of a second person, comma-separated: batches>500 (rows),
     # erasures, roles.
     APPROVAL: list[str] = []

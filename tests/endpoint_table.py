@@ -126,6 +126,9 @@ TABLE = """
  +  POST   /api/v1/game/online                                   api                        | game.act
  +  POST   /api/v1/game/actions                                  api                        | game.act
  +  POST   /api/v1/game/actions/[action]                         api                        | game.act
+ +  POST   /api/v1/game/events                                   api                        | game.act
+ +  GET    /api/v1/players/[player]/events                       api                        | history.read
+ +  POST   /api/v1/players/[player]/items/give-back              api                        | players.change
  +  GET    /api/v1/events                                        api                        | history.read
  +  POST   /api/v1/batches                                       api                        | players.change
  +  GET    /api/v1/batches                                       api                        | players.read
@@ -193,7 +196,7 @@ RUNNING_BATCH = "f0f0f0f0-0000-4000-8000-000000000000"
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
-CODE = "ABCDEFGH"
+CODE, EVENT = "ABCDEFGH", "world-1:1"
 PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
 VALUES = {
     "invited": INVITED,
@@ -218,6 +221,15 @@ BODIES = {
     "chat/proximity/[map]": {"Message": "Hello."},
     "chat/direct/[player]": {"Message": "Hello."},
     "game/online": {"Online": [], "Offline": []},
+    "game/events": {
+        "Events": [
+            {
+                **{"Id": "e2", "Player": ENTRY.split(":")[1], "At": "2026-01-31T19:04:21Z"},
+                **{"Kind": "drop", "Items": [{"ItemId": ITEM, "Quantity": -1}]},
+            }
+        ]
+    },
+    "items/give-back": {"event": EVENT},
     "game/actions": {"Game": "door"},
     "game/actions/[action]": {"Game": "door"},
     "players/[player_id]": {"Level": 3},

@@ -80,6 +80,16 @@ def make_factor(secret=None, cipher=None, codes=()):
     return {"Secret": sealed, "LastStep": 0, "RecoveryCodes": digests, "Since": NOW}
 
 
+def make_event(player_id, item, **fields):
+    """Return an event of the game by which a player has lost an item a minute ago."""
+    return {
+        **{"_id": guid(), "Player": player_id, "Kind": "drop"},
+        "At": datetime.now(timezone.utc).replace(microsecond=0) - timedelta(minutes=1),
+        "Items": [{"ItemId": item, "Quantity": -1}],
+        **fields,
+    }
+
+
 def make_guild(name="The Lanterns", **overrides):
     """Return a guild as a game stores it."""
     named = {"_id": guid(), "Name": name, "NameKey": name_key(name), "FoundingDate": NOW}

@@ -100,6 +100,14 @@ def _build(world, client):
         post(f"/api/v1/chat/direct/{HERO}", staff, {"Message": "Be kind."})
         post("/api/v1/chat/global", staff, {"Message": f"Thank {HERO}, all.", "Target": NAME})
         post("/api/v1/chat/global", {**own, "Idempotency-Key": f"{NAME}s word"}, {"Message": "Hi."})
+    hero = world.db.players.find_one({"Name": HERO})["_id"]
+    at = datetime.now(timezone.utc).isoformat()
+    told = [("loot", hero, "by himself"), ("death", stranger["_id"], f"killed by {HERO}")]
+    events = [
+        {"Id": f"{kind}-1", "Player": id_, "At": at, "Kind": kind, "Text": text}
+        for kind, id_, text in told
+    ]
+    post("/api/v1/game/events", staff, {"Events": events})
     rows = [{"Player": name, "Operation": "give", **GIFT} for name in (HERO, NAME, "Stranger")]
     rows.append({"Operation": "undo", "Id": HERO})
     gifts = {"Name": f"Gifts for {HERO}", "Reason": f"{NAME} won", "Rows": rows}

@@ -12,6 +12,7 @@ from tests.endpoint_table import (
     CODE,
     ENDED_BATCH,
     ENTRY,
+    EVENT,
     GUILD,
     INVITED,
     ITEM,
@@ -31,6 +32,7 @@ from tests.factories import (
     make_approval,
     make_bag,
     make_entry,
+    make_event,
     make_factor,
     make_guild,
     make_player,
@@ -42,7 +44,7 @@ from tests.game import make_action
 COLLECTIONS = (
     *("users", "players", "bags", "objects", "history", "actions", "batches", "batch_rows"),
     *("batch_parts", "deleted_players", "erasures", "refresh_tokens", "guilds", "roles"),
-    "approvals",
+    *("approvals", "game_events"),
 )
 STATES = {BATCH: "planned", RUNNING_BATCH: "running", ENDED_BATCH: "done"}
 
@@ -79,6 +81,7 @@ def set_scene(db, password_hash, kept=None):
     db.bags.insert_one(make_bag(_id=BAG))
     db.objects.insert_many(catalogue())
     db.guilds.insert_one(make_guild(_id=GUILD))
+    db.game_events.insert_one(make_event(player["_id"], ITEM, _id=EVENT))
     db.actions.insert_one(make_action(_id=ACTION))
     db.refresh_tokens.insert_one(refresh_token(user, TOKEN, SIGN_IN))
     asker = make_user(roles=(Role.API,), Name="Asker")

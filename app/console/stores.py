@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.approvals.store import Approvals
 from app.batches.store import Batches
 from app.game.actions.store import Actions
+from app.game_events.store import GameEvents
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -26,6 +27,7 @@ batches = current(Batches)
 cursors = current(Cursors)
 deletions = current(Deletions)
 erasures = current(Erasures)
+game_events = current(GameEvents)
 history = current(History)
 objects = current(Objects)
 personal_data = current(PersonalData)

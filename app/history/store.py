@@ -193,12 +193,19 @@ class History:
         in_journal = next((entry for entry in unmoved if entry["_id"] == entry_id), None)
         return in_journal or self._history.find_one({"_id": entry_id})
 
+    def restored_by(self, ids: Sequence[str], player_ids: Sequence[str]) -> dict[str, str]:
+        """Return, by event of the game, the ids of the entries that gave back what was lost."""
+        return self._undone_in({self._kinds["player"]: set(player_ids)}, ids)
+
     def _undone(self, entry_ids: Sequence[str]) -> dict[str, str]:
         """Return by entry the id of the entry that undid it."""
-        if not entry_ids:
-            return {}
+        return self._undone_in(self._subjects(entry_ids), entry_ids) if entry_ids else {}
+
+    def _undone_in(
+        self, subjects: dict[SubjectKind, set[str]], entry_ids: Sequence[str]
+    ) -> dict[str, str]:
         undone: dict[str, str] = {}
-        for kind, ids in self._subjects(entry_ids).items():
+        for kind, ids in subjects.items():
             holders = self._db[kind.collection].find(
                 {"_id": {"$in": list(ids)}, "Journal.Undoes": {"$in": entry_ids}},
                 ["Name", "Journal"],

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pymongo
+from pymongo.errors import PyMongoError
+
 from app.errors import NotFound
 from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, slot_records
 from app.objects.domain import is_stack_limit
 from app.objects.store import KnownObjects
+from app.players.store import PLAYERS
 from app.storage.client import Storage
 from app.storage.journal import UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
 BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
+# How long a search for the holder of a bag may take.
+SEARCH_SECONDS = 2.0
 
 
 class Bags:
     def __init__(self, storage: Storage) -> None:
         self._bags = storage.db[BAGS.name]
+        players = storage.db[PLAYERS.name]
+        self._holders = ((players, ("Inventory", "Bank")), (self._bags, ("Slots",)))
 
     def get(self, bag_id: str) -> Document:
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
@@ -46,6 +54,33 @@ class Bags:
         return (
             self._bags.find_one({"_id": bag_id, "Slots": {"$nin": [{}, None]}}, ["_id"]) is not None
         )
+
+    def exists(self, bag_id: str) -> bool:
+        return self._bags.find_one({"_id": bag_id}, ["_id"]) is not None
+
+    def is_carried(self, bag_id: str) -> bool:
+        """Tell whether a bag is, or may be, in a slot of a player or of another bag.
+
+        There is no index for it, so this reads all players, and gives up after a moment.
+        """
+        try:
+            with pymongo.timeout(SEARCH_SECONDS):
+                holders = [
+                    collection.find_one({"$or": [_holds(name, bag_id) for name in names]}, ["_id"])
+                    for collection, names in self._holders
+                ]
+        except PyMongoError as error:
+            if not error.timeout:
+                raise
+            return True
+        return any(holders)
+
+
+def _holds(field: str, bag_id: str) -> Document:
+    """Return the condition that a map of slots has a bag; a game may have stored no map."""
+    is_map = {"$eq": [{"$type": f"${field}"}, "object"]}
+    slots = {"$objectToArray": {"$cond": [is_map, f"${field}", {}]}}
+    return {"$expr": {"$in": [bag_id, {"$map": {"input": slots, "in": "$$this.v.BagId"}}]}}
 
 
 class Catalogue:

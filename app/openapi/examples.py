@@ -29,6 +29,8 @@ TOKEN = "b0e1f3a4-6c1c-4f5e-9a35-0d6a4f2f9c11"  # noqa: S105
 ACTION = "5b1c9f3e-7a44-4d0e-8c36-2f9d1e7a6b05"
 BATCH = "8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e64"
 GUILD = "c2aacfe6-6dfb-431a-8872-2ca2382059cc"
+# An event that a game reports.
+EVENT = "world-1:4711"
 # The name of a game server.
 GAME = "world-1"
 CURSOR_EXAMPLE = "NwAAABBOAAEAAAAQTwABAAAAB1MAZ.q1w2e3r4t5y6u7i8o9p0"

@@ -17,6 +17,8 @@ from app.batches.store import Batches
 from app.changes import KINDS, Applied, Intent
 from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
+from app.game_events.domain import public_event
+from app.game_events.store import GameEvents
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
@@ -54,6 +56,7 @@ class PersonalData:
     actions: Actions
     batches: Batches
     approvals: Approvals
+    events: GameEvents
 
     def write(self, key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
         """Return the pieces of the document about a person; raise NotFound before the first piece.
@@ -95,6 +98,7 @@ class PersonalData:
         batches = self.batches.made_by(user_id)
         yield "Batches", (public_batch(batch, batch["Counts"]) for batch in batches)
         yield "Approvals", map(public_approval, self.approvals.of_person(ids, user_id))
+        yield "GameEvents", (public_event(event, {}) for event in self.events.of_players(ids))
         yield "HistoryAbout", (e for id_ in ids for e in self._entries(subject_id=id_))
         yield "HistoryBy", self._entries(author=user_id)
 

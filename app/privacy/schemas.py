@@ -71,5 +71,6 @@ class PersonalDataSchema(Schema):
     BatchRows = List(fields.Nested(StoredSchema), example=[])
     Batches = List(fields.Nested(StoredSchema), example=[])
     Approvals = List(fields.Nested(StoredSchema), example=[])
+    GameEvents = List(fields.Nested(StoredSchema), example=[])
     HistoryAbout = List(fields.Nested(StoredSchema), example=[])
     HistoryBy = List(fields.Nested(StoredSchema), example=[])

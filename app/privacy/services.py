@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.approvals.store import Approvals
 from app.batches.store import Batches
 from app.game.actions.store import Actions
+from app.game_events.store import GameEvents
 from app.history.store import History
 from app.items.store import Bags
 from app.oauth.store import RefreshTokens
@@ -16,7 +17,7 @@ from app.storage.client import Storage
 from app.storage.limits.quotas import Budgets
 from app.users.store import Users
 
-SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches, Approvals)
+SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches, Approvals, GameEvents)
 
 
 def add_services(services: Services) -> None:

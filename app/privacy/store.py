@@ -246,6 +246,7 @@ class Erasures(ErasureRecords):
         yield from self._mentions.actions.erase(ids, user_id)
         yield from self._mentions.batches.erase(ids, user_id)
         yield from self._mentions.approvals.erase(ids, user_id)
+        yield self._mentions.events.erase(ids)
         # Inner bags first: after a crash, they are still found through the outer ones.
         for bag in reversed(self._bags.carried_by(self._characters(user_id))):
             yield self._delete(BAG_SUBJECT, bag["_id"])

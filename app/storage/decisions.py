@@ -153,6 +153,8 @@ def require_undoable(journal: list[Document], entry: Document, moved: MovedEntri
     undo = next((other for other in journal if other.get("Undoes") == entry["_id"]), None)
     if undo := undo or moved.find_undo(entry["_id"]):
         raise AlreadyUndone(entry["_id"], undo["_id"])
+    if "Stamp" not in entry:  # an event of the game, which cannot be rolled back
+        return
     is_here = any(other.get("Stamp") == entry["Stamp"] for other in journal)
     if not is_here and not moved.has_moved(entry["Subject"]["Id"], entry["Stamp"]):
         raise NotFound("entry of history", entry["_id"])

@@ -7,6 +7,7 @@ makes an account and a character, runs through all functions, and waits for a gi
 The files new_user.json and new_player.json are in the same folder.
 """
 
+import contextlib
 import hashlib
 import random
 import sys
@@ -25,6 +26,7 @@ from pymongo import MongoClient, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
+from pymongo.errors import DuplicateKeyError
 
 Document = dict[str, Any]
 # Returns the update and the answer. Without an update, nothing changes.
@@ -226,6 +228,13 @@ def answer_action(
     else:
         done = {"$set": {"Result": result}, "$currentDate": {"Done": True}}
         db.actions.update_one({"_id": action_id}, done)
+
+
+def report(db: Database[Document], event_id: str, player_id: str, kind: str, **more: Any) -> None:
+    """Report an event; more may be Items, Text and With."""
+    event = {"_id": event_id, "Player": player_id, "Kind": kind, **more}
+    with contextlib.suppress(DuplicateKeyError):  # it was reported before
+        db.game_events.insert_one({**event, "At": datetime.now(timezone.utc)})
 
 
 def play(uri: str) -> None:

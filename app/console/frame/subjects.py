@@ -12,7 +12,7 @@ from app.auth.permissions import Permission
 from app.console.forms.declared import Form, Target
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
-from app.console.history.tables import changes_of
+from app.console.history.tables import changes_of, timeline
 from app.console.home.recently_viewed import remember
 from app.console.session.sessions import SAFE_METHODS
 from app.errors import NotFound
@@ -25,6 +25,8 @@ SHARED_TABS = ("history", "notes")
 
 def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
     """Return the changes that a tab shows: a page of all, or the latest."""
+    if tab == "history" and kind == "player":
+        return timeline(id_, PAGE_SIZE, request.args.get("after", ""))
     if tab == "history":
         return changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
     return changes_of(kind, id_, LAST_CHANGES)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
 from typing import Any
 
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.console.history import sentences
-from app.console.stores import cursors, objects
+from app.console.stores import cursors, game_events, history, objects, players
+from app.game_events.access import served_events
+from app.game_events.domain import WORDS
 from app.history.access import page as history_page
 from app.history.access import search
-from app.history.domain import CannotUndo, inverse_of
+from app.history.domain import CannotUndo, filters_of, inverse_of
 from app.history.operations import UNDO
+from app.storage.paging import newest_first
 from app.types import Document
 
 NOT_KEPT = "not kept"
@@ -44,7 +49,51 @@ def is_undoable(entry: Document) -> bool:
 def changes_of(kind: str, id_: str, size: int, after: str = "") -> dict[str, Any]:
     """Return the changes of a document for pages: the latest, or a page of all."""
     found = history_page({"after": after}, size, (kind,), id_)
-    return {"entries": table_entries(found.values), "next": cursors.write(found.next)}
+    entries = table_entries(found.values)
+    return {"entries": entries, "timeline": entries, "next": cursors.write(found.next)}
+
+
+def timeline(player_id: str, size: int, after: str) -> dict[str, Any]:
+    """Return the changes of a player, and a page of them with what the game reported in between."""
+    filters = filters_of({}, ("player",), player_id)
+    cursor = cursors.read(after)
+    found = history.list(filters, size, cursor)
+    entries = table_entries(found.values)
+    place = newest_first.parse(filters, cursor) if cursor else None
+    both = [*entries, *event_rows(game_events.list(player_id, size + 1, place))]
+    page = heapq.nlargest(size, both, key=lambda row: (row["At"], row["Id"]))
+    is_last = found.next is None and len(both) <= size
+    last = {"At": page[-1]["At"], "_id": page[-1]["Id"]} if page else None
+    following = None if is_last else newest_first.position(filters, last or {})
+    return {"entries": entries, "timeline": page, "next": cursors.write(following)}
+
+
+def event_rows(found: Sequence[Document]) -> list[Document]:
+    """Return events of the game with the texts for a table."""
+    if not found:
+        return []
+    events = served_events(found)
+    names = objects.names_of({item["ItemId"] for event in events for item in event["Items"]})
+    others = [event["With"] for event in events if event["With"]]
+    known = players.get_many(others, "Name") if others else {}
+    return [
+        {
+            **event,
+            "IsEvent": True,
+            "What": WORDS.get(event["Kind"], str(event["Kind"]).capitalize()),
+            "Lines": [_item_line(item, names) for item in event["Items"]],
+            "WithName": known.get(event["With"], {}).get("Name"),
+        }
+        for event in events
+    ]
+
+
+def _item_line(item: Document, names: sentences.Names) -> sentences.Line:
+    """Return a line about an item with its properties, other than its bag."""
+    buffs = item["StatBuffs"] if any(item["StatBuffs"] or ()) else None
+    name = sentences.name_of(item["ItemId"], names)
+    text = f"{name} ({sentences.short_text(buffs)})" if buffs else name
+    return sentences.Line(f"{text} with its bag" if item["BagId"] else text, item["Quantity"])
 
 
 def table_entries(entries: Any) -> list[Document]:

@@ -15,6 +15,8 @@ from app.console.game.forms import KICK, KILL, MESSAGE, WARP
 from app.console.players.slots import preview_lines
 from app.console.stores import deletions, players
 from app.execution import execute
+from app.game_events.access import restore_item
+from app.game_events.operations import GIVE_BACK
 from app.http.intents import keyed_intent
 from app.items.operations import GIVE, TAKE
 from app.naming import Lookup
@@ -30,6 +32,8 @@ QUANTITY = Field("quantity", "Quantity", value=1)
 OVERFLOW = Field("bankoverflow", "Put the rest into the bank")
 SPELL = Field("spellid", "Spell", BY_NAME)
 VARIABLE = Field("variableid", "Variable", BY_NAME)
+EVENT = Field("event", "Event", type="hidden")
+EVENT_ITEM = Field("item", "Item of the event", value=0, type="hidden")
 VALUE = Field("value", "Value", "A whole number, true or false.")
 NEW_NAME = Field("Name", "New name", noun="The name", html=AS_TYPED)
 
@@ -105,6 +109,16 @@ FORMS = {
             replaces="Variables.{variable_id}",
         ),
     ),
-    "history": (),
+    "history": (
+        # The rows of the table have its buttons; the form itself appears if it is refused.
+        Form(
+            GIVE_BACK,
+            "Give back",
+            "Give back",
+            (EVENT, EVENT_ITEM, OVERFLOW),
+            act=lambda sent, key: restore_item(key, sent.args),
+            is_offered=lambda _: False,
+        ),
+    ),
     "notes": (note_form(NOTE_ON_PLAYER),),
 }

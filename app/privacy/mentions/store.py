@@ -10,6 +10,7 @@ from pymongo.database import Database
 from app.approvals.store import ApprovalTraces
 from app.batches.store import BatchTraces
 from app.game.actions.store import ActionTraces
+from app.game_events.store import EventTraces
 from app.moderation.penalties import BAN, MUTE
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
@@ -30,7 +31,7 @@ from app.users.store import USERS
 
 
 class Mentions:
-    """Texts about people: reasons, penalties, notes, actions, batches and approvals."""
+    """Texts about people: reasons, penalties, notes, actions, batches, approvals and events."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._users = db[USERS.name]
@@ -40,7 +41,8 @@ class Mentions:
         self.actions = ActionTraces(db)
         self.batches = BatchTraces(db)
         self.approvals = ApprovalTraces(db)
-        self.traces = (self.actions, self.batches, self.approvals)
+        self.events = EventTraces(db)
+        self.traces = (self.actions, self.batches, self.approvals, self.events)
 
     def texts_naming(self, user: Document) -> set[str]:
         """Return all names and addresses that an account and its characters have had."""
@@ -72,6 +74,7 @@ class Mentions:
         yield from self.batches.rewrite(partial(texts_without, paths=BATCH_TEXTS, texts=texts))
         masked = partial(texts_without, paths=APPROVAL_TEXTS, texts=texts)
         yield from self.approvals.rewrite(masked)
+        yield from self.events.rewrite(partial(texts_without, paths=("Text",), texts=texts))
 
     def _mask_penalties(self, texts: Collection[str]) -> Iterator[int]:
         for penalty, hint in ((BAN, "banned"), (MUTE, "muted")):

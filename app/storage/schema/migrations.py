@@ -228,6 +228,7 @@ STEPS: list[Step] = [
     only_schema,  # roles of staff, and company accounts
     only_schema,  # last sign-ins
     only_schema,  # approvals
+    only_schema,  # events of the game
 ]
 CURRENT = FIRST + len(STEPS)
 

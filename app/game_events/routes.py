@@ -1,0 +1,103 @@
+"""What a game reports of its players: storing and listing it, and giving back what was lost."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from app.auth.permissions import Permission
+from app.auth.views import read_route
+from app.errors import NotFound
+from app.execution import change_route
+from app.game_events.access import restore_item, served_events
+from app.game_events.domain import AlreadyGivenBack, NotLost
+from app.game_events.operations import GIVE_BACK
+from app.game_events.schemas import (
+    GameEventPageSchema,
+    GivenBackSchema,
+    ReportedSchema,
+    ReportEventsArgs,
+)
+from app.game_events.store import GameEvents
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.intents import answer
+from app.http.lists import CursorListArgs, cursor_response, page_size
+from app.http.masking import masked
+from app.items.domain import NoRoom
+from app.items.undo import BagIsElsewhere
+from app.naming import Lookup
+from app.openapi.examples import BAG, ENTRY, EVENT, ITEM
+from app.players.store import Players
+from app.types import Document
+
+of_game = Blueprint("GameEvents", __name__, url_prefix="/api/v1/game", group="Game")
+of_players = Blueprint("PlayerEvents", __name__, url_prefix="/api/v1/players", group="Players")
+
+cursors = current(Cursors)
+events = current(GameEvents)
+players = current(Players)
+
+
+@read_route(
+    of_game,
+    "/events",
+    ReportedSchema,
+    Permission.GAME_ACT,
+    args=ReportEventsArgs(),
+    method="POST",
+    is_body_required=True,
+)
+def report_events(args: Document) -> Document:
+    """Report what happened to players
+
+    At most 1000 events. An event whose `Id` is known changes nothing, so a report can be repeated.
+    Events are kept for `QM_GAME_EVENT_DAYS`, and are no history entries.
+    """
+    sent = [
+        {"_id": event.pop("Id"), **event, "Text": event.get("Text") and masked(event["Text"])}
+        for event in args["Events"]
+    ]
+    known = players.get_many([event["Player"] for event in sent], "_id")
+    added = events.add([event for event in sent if event["Player"] in known])
+    unknown = list(dict.fromkeys(e["Player"] for e in sent if e["Player"] not in known))
+    counts = {"New": added.new, "Known": added.known}
+    return {**counts, "Different": added.different, "Unknown": unknown}
+
+
+@read_route(
+    of_players,
+    "/<player:key>/events",
+    GameEventPageSchema,
+    Permission.HISTORY_READ,
+    args=CursorListArgs(),
+)
+def list_player_events(args: Document, key: Lookup) -> Response:
+    """List what the game reported of a player
+
+    Newest first. `Items` has what the player got or, with a Quantity below 0, lost.
+    """
+    after = cursors.read(args.get("after", ""))
+    found = events.page(players.get_id_ever(key), page_size(args), after)
+    return cursor_response(found._replace(values=served_events(found.values)))
+
+
+@change_route(
+    of_players,
+    GIVE_BACK,
+    "/<player:key>/items/give-back",
+    GivenBackSchema,
+    NotFound("event", EVENT),
+    NotLost(EVENT, 0),
+    AlreadyGivenBack(ENTRY),
+    NoRoom(ITEM, 5, 2, bank=False),
+    BagIsElsewhere(BAG),
+)
+def give_back_item(args: Document, key: Lookup) -> Response:
+    """Give back an item that a player lost in the game
+
+    The item of an event, with its properties, once: it counts and can be undone like a give. A bag
+    comes back with what is in it, unless somebody carries it; if it no longer exists, the item
+    comes back without it, and the answer has a `Warning`.
+    """
+    return answer(restore_item(key, args))

@@ -1,0 +1,296 @@
+"""What a game reports of its players: stored once, listed, and what was lost is given back once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from app.game_events.domain import NotLost, event_items, lost_slot, public_event
+from app.game_events.store import GameEvents
+from app.storage.client import Storage
+from tests.applications import service
+from tests.callers import Caller
+from tests.console_visitor import page_of, visitor
+from tests.factories import guid, make_bag, make_event, moment, numbered_guid
+
+SWORD, SACK, POTION, BAG = (numbered_guid(number) for number in range(61, 65))
+GEAR = {"ItemId": SWORD, "Quantity": -1, "StatBuffs": [3, 0, 0, 0, 1]}
+AT = datetime(2026, 1, 31, 19, 4, tzinfo=timezone.utc)
+FULL = {str(slot): {"ItemId": guid(), "Quantity": 1} for slot in range(35)}
+
+
+def report(player, number=1, **fields):
+    """Return an event as a game sends it, a second after the last one."""
+    at = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(hours=1, seconds=-number)
+    event = {"Id": f"world-1:{number}", "Player": player["_id"], "At": at.isoformat()}
+    return {**event, "Kind": "drop", "Items": [GEAR], **fields}
+
+
+@pytest.fixture
+def ann(world):
+    return world.add_player(Name="Ann")
+
+
+@pytest.fixture
+def lost(world, ann):
+    """Return a maker of stored events by which Ann has lost items."""
+
+    def make(*items, **fields):
+        event = make_event(ann["_id"], SWORD, **fields)
+        world.db.game_events.insert_one({**event, "Items": [*items] or [GEAR]})
+        return event["_id"]
+
+    return make
+
+
+def inventory(db, player):
+    return db.players.find_one({"_id": player["_id"]})["Inventory"]
+
+
+def test_items_of_an_event_are_read_whatever_a_game_has_stored():
+    odd = [None, 7, {"ItemId": SWORD}, {"ItemId": SWORD, "Quantity": 0}, {"Quantity": 1}, GEAR]
+    event = {"_id": "e", "Player": guid(), "At": AT, "Kind": 7, "Items": odd}
+    assert event_items(event) == [GEAR]
+    assert event_items({**event, "Items": "many"}) == []
+    (item,) = public_event(event, {"event:e:0": "player:x:1"})["Items"]
+    assert item == {**GEAR, "BagId": None, "GivenBackBy": "player:x:1"}
+    assert lost_slot(event, 0) == {**GEAR, "Quantity": 1}
+    for number, items in ((1, odd), (0, [{**GEAR, "Quantity": 2}])):
+        with pytest.raises(NotLost):
+            lost_slot({**event, "Items": items}, number)
+
+
+def test_a_report_is_stored_once_and_listed_by_pages(staff, ann, db):
+    stranger = guid()
+    events = [report(ann, 1), report(ann, 2, Kind="log-out", Items=[], Text="Bye.", With=None)]
+    unknown = report({"_id": stranger}, 3)
+    answer = staff("POST game/events", {"Events": [*events, unknown]}).json
+    assert answer == {"New": 2, "Known": 0, "Different": [], "Unknown": [stranger]}
+    again = staff("POST game/events", {"Events": [*events, report(ann, 3)]}).json
+    assert again == {"New": 1, "Known": 2, "Different": [], "Unknown": []}
+    other = staff("POST game/events", {"Events": [report(ann, 1, Items=[])]}).json
+    assert other == {"New": 0, "Known": 1, "Different": ["world-1:1"], "Unknown": []}
+    assert db.game_events.count_documents({}) == 3
+    first = staff("GET players/Ann/events?pageSize=2").json
+    second = staff(f"GET players/Ann/events?pageSize=2&after={first['Next']}").json
+    listed = [*first["Values"], *second["Values"]]
+    assert [event["Id"] for event in listed] == ["world-1:3", "world-1:2", "world-1:1"]
+    assert (second["Next"], moment(listed[1]["At"])) == (None, moment(events[1]["At"]))
+    assert listed[0]["Items"] == [{**GEAR, "BagId": None, "GivenBackBy": None}]
+    staff(f"GET players/{ann['_id']}/events?after={first['Next']}x", status=400)
+    assert staff("GET players/Ann/history").json["Values"] == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"Kind": "Drop"},
+        {"Kind": "loot"},
+        {"Items": [{**GEAR, "Quantity": 1}]},
+        {"Items": [{**GEAR, "Quantity": 0}], "Kind": "trade"},
+        {"Items": [{**GEAR, "Wear": 3}]},
+        {"Items": [GEAR] * 101},
+        {"Id": ""},
+        {"At": "yesterday"},
+        {"Text": "x" * 501},
+        {"Player": "Ann"},
+    ],
+)
+def test_a_wrong_event_refuses_the_whole_report(staff, ann, db, fields):
+    good, wrong = report(ann, 1), report(ann, 2, **fields)
+    answer = staff("POST game/events", {"Events": [good, wrong]}, 400)
+    assert answer.json["Message"]
+    assert db.game_events.count_documents({}) == 0
+
+
+def test_at_most_a_thousand_events_are_reported_at_once(staff, ann):
+    staff("POST game/events", {"Events": [report(ann, n) for n in range(1001)]}, 400)
+    staff("POST game/events", {"Events": []}, 400)
+    answer = staff("POST game/events", {"Events": [report(ann, n) for n in range(1000)]}).json
+    assert answer["New"] == 1000
+
+
+def test_events_expire_with_the_setting_and_never_outlive_history(app, db, ann):
+    storage = service(app, GameEvents)
+    db.game_events.insert_one(make_event(ann["_id"], SWORD, At=AT))
+    assert storage.list(ann["_id"], 9) == []
+    for days, history, kept in (
+        (30, 400, 30),
+        (30, 7, 7),
+        (0, 400, 400),
+        (30, 0, 30),
+        (0, 0, None),
+    ):
+        events = GameEvents(service(app, Storage), days, history)
+        events.add([{**make_event(ann["_id"], SWORD), "_id": f"{days} {history}"}])
+        stored = db.game_events.find_one({"_id": f"{days} {history}"})
+        left = stored.get("ExpiresAt") and stored["ExpiresAt"] - datetime.now(timezone.utc)
+        assert (left and round(left / timedelta(days=1))) == kept
+
+
+def test_an_event_that_the_game_wrote_itself_expires_too(app, db, ann):
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock knows no pipelines in updates")
+    db.game_events.insert_one(make_event(ann["_id"], SWORD, _id="own", At=AT))
+    service(app, GameEvents).expire()
+    assert db.game_events.find_one({"_id": "own"})["ExpiresAt"] == AT + timedelta(days=30)
+
+
+def test_the_lost_item_comes_back_with_its_properties_and_can_be_undone(staff, ann, lost, db):
+    event = lost()
+    body = {"event": event}
+    answer = staff("POST players/Ann/items/give-back", body, X_Reason="Ticket%207")
+    assert answer.json == {"ItemId": SWORD, "Quantity": 1}
+    assert inventory(db, ann) == {"0": {**GEAR, "Quantity": 1}}
+    (entry,) = staff("GET players/Ann/history").json["Values"]
+    assert (entry["Operation"], entry["Reason"]) == ("give-back", "Ticket 7")
+    asked = {"Event": event, "Item": 0, "BankOverflow": False, "ItemId": SWORD, "Quantity": 1}
+    assert (entry["Arguments"], entry["Undoes"]) == (asked, f"event:{event}:0")
+    (shown,) = staff("GET players/Ann/events").json["Values"]
+    assert shown["Items"][0]["GivenBackBy"] == entry["Id"] == answer.headers["X-History-Id"]
+    undone = staff(f"POST history/{entry['Id']}/undo")
+    assert inventory(db, ann) == {}
+    # Items are not made twice: the undo can be undone instead.
+    refusal = staff("POST players/Ann/items/give-back", body, 409).json
+    assert (refusal["Code"], entry["Id"] in refusal["Message"]) == ("ALREADY_GIVEN_BACK", True)
+    staff(f"POST history/{undone.headers['X-History-Id']}/undo")
+    assert inventory(db, ann) == {"0": {**GEAR, "Quantity": 1}}
+
+
+def test_each_lost_item_of_an_event_comes_back_once(staff, ann, lost, db):
+    potions = {"ItemId": POTION, "Quantity": -5}
+    event = lost(GEAR, GEAR, potions, {"ItemId": SACK, "Quantity": 1})
+    for number in (0, 1, 2):
+        staff("POST players/Ann/items/give-back", {"event": event, "item": number})
+        staff("POST players/Ann/items/give-back", {"event": event, "item": number}, 409)
+    for number in (3, 4):
+        assert (
+            staff("POST players/Ann/items/give-back", {"event": event, "item": number}, 409).json[
+                "Code"
+            ]
+            == "NOT_LOST"
+        )
+    held = [slot["ItemId"] for slot in inventory(db, ann).values()]
+    assert held == [SWORD, SWORD, POTION]
+
+
+def test_a_repeated_request_gets_its_first_answer(staff, ann, lost, db):
+    body = {"event": lost()}
+    first = staff("POST players/Ann/items/give-back", body, Idempotency_Key="one")
+    again = staff("POST players/Ann/items/give-back", body, Idempotency_Key="one")
+    assert (again.json, again.headers["Idempotency-Replayed"]) == (first.json, "true")
+    staff("POST players/Ann/items/give-back", body, 409, Idempotency_Key="two")
+    assert inventory(db, ann) == {"0": {**GEAR, "Quantity": 1}}
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_two_clicks_at_once_give_it_back_once(app, staff, ann, lost, db, moves):
+    """Each has a key of its own, as the forms of two colleagues have."""
+    body = {"event": lost()}
+
+    def click(number):
+        caller = Caller(app.test_client(), staff.headers, "/api/v1/")
+        answer = caller(
+            "POST players/Ann/items/give-back", body, None, Idempotency_Key=f"click {number}"
+        )
+        if moves:
+            service(app, Storage).journals.move_noted()
+        return answer.status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = sorted(pool.map(click, range(8)))
+    assert statuses == [200, *[409] * 7]
+    assert inventory(db, ann) == {"0": {**GEAR, "Quantity": 1}}
+
+
+def test_what_belongs_to_others_or_has_no_room_is_refused(staff, world, ann, lost, db):
+    event = lost()
+    world.add_player(Name="Bob")
+    staff("POST players/Bob/items/give-back", {"event": event}, 404)
+    staff("POST players/Ann/items/give-back", {"event": "none"}, 404)
+    old = lost(At=datetime.now(timezone.utc) - timedelta(days=31))
+    staff("POST players/Ann/items/give-back", {"event": old}, 404)
+    db.players.update_one({"_id": ann["_id"]}, {"$set": {"Inventory": FULL}})
+    refusal = staff("POST players/Ann/items/give-back", {"event": event}, 409).json
+    assert refusal["Code"] == "NO_ROOM"
+    staff("POST players/Ann/items/give-back", {"event": event, "bankoverflow": True})
+    bank = db.players.find_one({"_id": ann["_id"]})["Bank"]
+    assert bank == {"0": {**GEAR, "Quantity": 1}}
+
+
+def test_it_counts_like_a_give(person, ann, lost):
+    limited = person(LargestQuantity=10, ItemsPerDay=6)
+    five = {"ItemId": POTION, "Quantity": -5}
+    first, second, many = lost(five), lost(five), lost({"ItemId": POTION, "Quantity": -11})
+    assert limited("POST players/Ann/items/give-back", {"event": many}, 403)
+    limited("POST players/Ann/items/give-back", {"event": first})
+    limited("POST players/Ann/items/give-back", {"event": first}, 409)
+    answer = limited("POST players/Ann/items/give-back", {"event": second}, 403).json
+    assert answer["Code"] == "OVER_LIMIT"
+    assert limited("GET info/limits").json["LeftToday"] == 1
+
+
+@pytest.fixture
+def sack(lost):
+    return lost({"ItemId": SACK, "Quantity": -1, "BagId": BAG})
+
+
+def test_a_bag_comes_back_with_its_contents_unless_somebody_carries_it(
+    app, staff, world, ann, sack, db
+):
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock has no expressions of these types in queries")
+    db.bags.insert_one(make_bag({"0": {"ItemId": POTION, "Quantity": 3}}, _id=BAG))
+    held = {"3": {"ItemId": SACK, "Quantity": 1, "BagId": BAG}}
+    bob = world.add_player(Name="Bob", Bank=held)
+    outer = make_bag(held)
+    refusal = staff("POST players/Ann/items/give-back", {"event": sack}, 409).json
+    assert refusal["Code"] == "BAG_IS_ELSEWHERE"
+    odd = {"$set": {"Bank": "none", "Inventory": {"0": 7}}}
+    db.players.update_one({"_id": bob["_id"]}, odd, bypass_document_validation=True)
+    db.bags.insert_one(outer)
+    staff("POST players/Ann/items/give-back", {"event": sack}, 409)
+    db.bags.delete_one({"_id": outer["_id"]})
+    answer = staff("POST players/Ann/items/give-back", {"event": sack})
+    assert "Warning" not in answer.headers
+    assert inventory(db, ann) == {"0": {"ItemId": SACK, "Quantity": 1, "BagId": BAG}}
+    assert staff(f"GET players/bag/{BAG}").json["Slots"][0]["Quantity"] == 3
+
+
+def test_an_item_whose_bag_is_gone_comes_back_without_it(staff, ann, sack, db):
+    answer = staff("POST players/Ann/items/give-back", {"event": sack})
+    assert "no longer exists" in answer.headers["Warning"]
+    assert inventory(db, ann) == {"0": {"ItemId": SACK, "Quantity": 1}}
+
+
+def test_the_timeline_has_events_between_changes_and_gives_back(app, world, ann, lost, db):
+    world.add_object(Id=SWORD, Name="Iron Sword")
+    clerk = visitor(app, world)
+    event = lost(Text="In the mines.", With=world.add_player(Name="Bob")["_id"])
+    clerk.submit("/players/Ann/give", 303, itemid=SWORD, quantity="1")
+    page = page_of(clerk.get(f"/players/{ann['_id']}/history"))
+    assert page.index("+1 Iron Sword") < page.index("Dropped")
+    for text in ("Iron Sword ([3, 0, 0, 0, 1])", "In the mines.", "with Bob", "the game"):
+        assert text in page
+    answer = clerk.submit(f"/players/{ann['_id']}/give-back", 303, event=event, item="0")
+    after = clerk.led_to(answer)
+    assert "Gave 1 Iron Sword back to Ann." in page_of(after)
+    assert "Give back</button>" not in after.text
+    refused = clerk.submit(f"/players/{ann['_id']}/give-back", 409, event=event, item="0")
+    assert "already given back" in page_of(refused)
+
+
+def test_the_timeline_is_read_by_pages_without_gaps(app, world, ann, db):
+    clerk = visitor(app, world)
+    now = datetime.now(timezone.utc).replace(microsecond=0)
+    for number in range(70):
+        at = now - timedelta(minutes=number // 2)
+        text = f"event {number:03}"
+        db.game_events.insert_one(make_event(ann["_id"], SWORD, At=at, Text=text, Items=[]))
+    path, seen = f"/players/{ann['_id']}/history", []
+    while path:
+        page = clerk.get(path).text
+        seen += [int(part[:3]) for part in page.split("“event ")[1:]]
+        rest = page.partition('rel="next" href="/console')[2]
+        path = rest.partition('"')[0].replace("&amp;", "&")
+    assert sorted(seen) == list(range(70))
