@@ -14,46 +14,64 @@ from app.auth.roles import Role, roles_of
 from app.auth.scopes import KeyAccess, Scope
 from app.types import Document, whole
 
+_MANAGING = (Scope.USERS_MANAGE, Role.USERS_MANAGE)
+
 
 class Permission(Enum):
-    PLAYERS_READ = "players.read"
-    HISTORY_READ = "history.read"
-    USERS_READ = "users.read"
-    ITEMS_MOVE = "items.move"
-    PLAYERS_CHANGE = "players.change"
-    PLAYERS_RENAME = "players.rename"
-    PLAYERS_DELETE = "players.delete"
-    MUTE = "moderate.mute"
-    BAN = "moderate.ban"
-    NOTES_WRITE = "notes.write"
-    UNDO_OWN = "undo.own"
-    UNDO_ANY = "undo.any"
-    BATCHES_PLAN = "batches.plan"
-    BATCHES_RUN = "batches.run"
-    GAME_ACT = "game.act"
-    OBJECTS_CHANGE = "objects.change"
-    HEALTH_READ = "health.read"
-    KEYS_MANAGE = "keys.manage"
-    USERS_CHANGE = "users.change"
-    USERS_MANAGE = "users.manage"
-    STAFF_MANAGE = "staff.manage"
-    APPROVE = "approve"
-    PRIVACY_EXPORT = "privacy.export"
-    PRIVACY_ERASE = "privacy.erase"
+    """A right: its name, what it allows, the older scope and the role that include it."""
 
-    @property
-    def about(self) -> str:
-        return _FACTS[self].about
+    about: str
+    # The older scope that includes it, for keys.
+    scope: Scope
+    # The lowest role of the contract that includes it, for Power.
+    role: Role
 
-    @property
-    def scope(self) -> Scope:
-        """The older scope that includes it, for keys."""
-        return _FACTS[self].scope
+    def __new__(cls, name: str, about: str, scope: Scope, role: Role = Role.API) -> Permission:
+        made = object.__new__(cls)
+        made._value_ = name
+        made.about, made.scope, made.role = about, scope, role
+        return made
 
-    @property
-    def role(self) -> Role:
-        """The lowest role of the contract that includes it, for Power."""
-        return _FACTS[self].role
+    PLAYERS_READ = "players.read", "Look at characters and the catalogue.", Scope.PLAYERS_READ
+    HISTORY_READ = "history.read", "Look at history.", Scope.HISTORY_READ
+    USERS_READ = (
+        "users.read",
+        "See personal data: accounts, email addresses, sign-ins.",
+        *(Scope.USERS_READ, Role.USERS_QUERY),
+    )
+    ITEMS_MOVE = "items.move", "Give and take items.", Scope.PLAYERS_CHANGE
+    PLAYERS_CHANGE = (
+        "players.change",
+        "Change spells, variables, levels and classes of characters.",
+        Scope.PLAYERS_CHANGE,
+    )
+    PLAYERS_RENAME = "players.rename", "Rename characters.", Scope.PLAYERS_CHANGE
+    PLAYERS_DELETE = "players.delete", "Delete characters.", Scope.PLAYERS_CHANGE
+    MUTE = "moderate.mute", "Mute accounts and kick characters.", Scope.USERS_CHANGE
+    BAN = "moderate.ban", "Ban accounts.", Scope.USERS_CHANGE
+    NOTES_WRITE = "notes.write", "Write notes.", Scope.PLAYERS_CHANGE
+    UNDO_OWN = "undo.own", "Undo one's own changes.", Scope.HISTORY_UNDO
+    UNDO_ANY = "undo.any", "Undo changes of others.", Scope.HISTORY_UNDO
+    BATCHES_PLAN = "batches.plan", "Plan batches.", Scope.PLAYERS_CHANGE
+    BATCHES_RUN = "batches.run", "Run batches.", Scope.PLAYERS_CHANGE
+    GAME_ACT = "game.act", "Kill, warp, chat and act as a game.", Scope.GAME_ACT
+    OBJECTS_CHANGE = "objects.change", "Set global variables.", Scope.OBJECTS_CHANGE
+    HEALTH_READ = "health.read", "See the health of the service.", Scope.PLAYERS_READ
+    KEYS_MANAGE = "keys.manage", "Create and revoke one's own keys.", Scope.USERS_MANAGE
+    USERS_CHANGE = (
+        "users.change",
+        "Register accounts, check passwords, mail reset codes.",
+        *(Scope.USERS_CHANGE, Role.USERS_QUERY),
+    )
+    USERS_MANAGE = (
+        "users.manage",
+        "Change accounts without their passwords; end sign-ins; manage the keys of others.",
+        *_MANAGING,
+    )
+    STAFF_MANAGE = "staff.manage", "Manage staff and roles.", *_MANAGING
+    APPROVE = "approve", "Approve what colleagues ask for.", *_MANAGING
+    PRIVACY_EXPORT = "privacy.export", "Export personal data.", *_MANAGING
+    PRIVACY_ERASE = "privacy.erase", "Erase people.", *_MANAGING
 
 
 class SignedIn(Enum):
@@ -65,60 +83,6 @@ class SignedIn(Enum):
 # What a view declares: permissions of the caller, and scopes of a key if they are not those that
 # include the permissions.
 Need = Permission | SignedIn | Scope | KeyAccess
-
-
-class Facts(NamedTuple):
-    about: str
-    scope: Scope
-    role: Role = Role.API
-
-
-_FACTS = {
-    Permission.PLAYERS_READ: Facts("Look at characters and the catalogue.", Scope.PLAYERS_READ),
-    Permission.HISTORY_READ: Facts("Look at history.", Scope.HISTORY_READ),
-    Permission.USERS_READ: Facts(
-        "See personal data: accounts, email addresses, sign-ins.",
-        Scope.USERS_READ,
-        Role.USERS_QUERY,
-    ),
-    Permission.ITEMS_MOVE: Facts("Give and take items.", Scope.PLAYERS_CHANGE),
-    Permission.PLAYERS_CHANGE: Facts(
-        "Change spells, variables, levels and classes of characters.", Scope.PLAYERS_CHANGE
-    ),
-    Permission.PLAYERS_RENAME: Facts("Rename characters.", Scope.PLAYERS_CHANGE),
-    Permission.PLAYERS_DELETE: Facts("Delete characters.", Scope.PLAYERS_CHANGE),
-    Permission.MUTE: Facts("Mute accounts and kick characters.", Scope.USERS_CHANGE),
-    Permission.BAN: Facts("Ban accounts.", Scope.USERS_CHANGE),
-    Permission.NOTES_WRITE: Facts("Write notes.", Scope.PLAYERS_CHANGE),
-    Permission.UNDO_OWN: Facts("Undo one's own changes.", Scope.HISTORY_UNDO),
-    Permission.UNDO_ANY: Facts("Undo changes of others.", Scope.HISTORY_UNDO),
-    Permission.BATCHES_PLAN: Facts("Plan batches.", Scope.PLAYERS_CHANGE),
-    Permission.BATCHES_RUN: Facts("Run batches.", Scope.PLAYERS_CHANGE),
-    Permission.GAME_ACT: Facts("Kill, warp, chat and act as a game.", Scope.GAME_ACT),
-    Permission.OBJECTS_CHANGE: Facts("Set global variables.", Scope.OBJECTS_CHANGE),
-    Permission.HEALTH_READ: Facts("See the health of the service.", Scope.PLAYERS_READ),
-    Permission.KEYS_MANAGE: Facts("Create and revoke one's own keys.", Scope.USERS_MANAGE),
-    Permission.USERS_CHANGE: Facts(
-        "Register accounts, check passwords, mail reset codes.",
-        Scope.USERS_CHANGE,
-        Role.USERS_QUERY,
-    ),
-    Permission.USERS_MANAGE: Facts(
-        "Change accounts without their passwords; end sign-ins; manage the keys of others.",
-        Scope.USERS_MANAGE,
-        Role.USERS_MANAGE,
-    ),
-    Permission.STAFF_MANAGE: Facts(
-        "Manage staff and roles.", Scope.USERS_MANAGE, Role.USERS_MANAGE
-    ),
-    Permission.APPROVE: Facts(
-        "Approve what colleagues ask for.", Scope.USERS_MANAGE, Role.USERS_MANAGE
-    ),
-    Permission.PRIVACY_EXPORT: Facts(
-        "Export personal data.", Scope.USERS_MANAGE, Role.USERS_MANAGE
-    ),
-    Permission.PRIVACY_ERASE: Facts("Erase people.", Scope.USERS_MANAGE, Role.USERS_MANAGE),
-}
 # The fields of an account that decide what it may do.
 RIGHTS = ("Power", "Roles", "GroupRoles", "IsDisabled")
 NAMES = {permission.value: permission for permission in Permission}
