@@ -229,6 +229,7 @@ STEPS: list[Step] = [
     only_schema,  # last sign-ins
     only_schema,  # approvals
     only_schema,  # events of the game
+    only_schema,  # how many items people move
 ]
 CURRENT = FIRST + len(STEPS)
 
