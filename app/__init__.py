@@ -13,6 +13,7 @@ from app.approvals.access import finish_abandoned
 from app.approvals.store import Approvals
 from app.auth import guard
 from app.auth import services as auth_services
+from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.batches import routes as batches
 from app.batches import services as batch_services
@@ -77,6 +78,7 @@ from app.storage.unfinished import Unfinished, UnfinishedWork
 from app.transfer.operations import IMPORT
 from app.users import routes as users
 from app.users import services as user_services
+from app.users.store import Users
 from app.variables import routes as variables
 from config.base import Settings
 
@@ -171,10 +173,10 @@ def add_stores(services: Services) -> None:
     tokens = RefreshTokens(
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
-    history, roles = History(storage, SUBJECTS), Roles(storage)
+    history, roles = History(storage, SUBJECTS), Roles(storage, services[Callers].forget)
     services.add(
         roles,
-        Staff(storage, roles),
+        Staff(storage, roles, services[Users]),
         tokens,
         history,
         # At most a quarter of the threads may wait for the game.

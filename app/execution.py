@@ -8,12 +8,13 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from app.auth import guard
+from app.auth.approval import require_no_approval
 from app.auth.spending import OverBudget, spend
 from app.changes import Applied, Intent, Rule
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, keyed_intent, previewed_intent
+from app.http.intents import answer, intent, keyed_intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
 from app.operations import Endpoint, IncompleteOperation, Operation, Route
@@ -38,8 +39,13 @@ class Store(Protocol):
 
 
 def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Applied:
+    """Execute an operation; a new document has the key of its name."""
+    if operation.approval:
+        require_no_approval(operation.approval)
     prepared = operation.prepare_change(args)
-    meant = keyed_intent(operation, args)
+    told = operation.history_arguments(args)
+    meant = keyed_intent(operation, args) if operation.takes_key else intent(operation, **told)
+    key = args["Name"] if key is None else key
     moved = operation.moves(args) if callable(operation.moves) else operation.moves
     reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
     return spend(
@@ -103,21 +109,29 @@ def change_route(
     return decorator
 
 
-def change_routes(blueprint: Blueprint, store: Store, operations: ModuleType) -> None:
-    """Add the routes of a module's operations that declare an endpoint and so need no view."""
+def change_routes(
+    blueprint: Blueprint, store: Store, operations: ModuleType, subject: str = ""
+) -> None:
+    """Add the routes of a module's operations that declare an endpoint and so need no view.
+
+    With a subject, only those of that subject.
+    """
     for operation in vars(operations).values():
-        if isinstance(operation, Operation) and operation.endpoint:
+        is_operation = isinstance(operation, Operation) and subject in ("", operation.subject)
+        if is_operation and operation.endpoint:
             _add_route(blueprint, store, operation, operation.endpoint)
 
 
 def _add_route(
     blueprint: Blueprint, store: Store, operation: Operation, endpoint: Endpoint
 ) -> None:
-    def view(args: Document, key: Key) -> Any:
-        return answer(execute(operation, store, key, args))
+    def view(args: Document | None = None, **path: Key) -> Any:
+        key = next(iter(path.values()), None)
+        return answer(execute(operation, store, key, args or {}))
 
     view.__name__, view.__doc__ = endpoint.view, endpoint.about
-    change_route(blueprint, operation, endpoint.path, endpoint.answers, *endpoint.refusals)(view)
+    where, method = (endpoint.path, endpoint.answers, *endpoint.refusals), endpoint.method
+    change_route(blueprint, operation, *where, method=method)(view)
 
 
 def _own_refusals(operation: Operation) -> list[QuartermasterError]:

@@ -112,6 +112,7 @@ class Endpoint(NamedTuple):
     about: str
     # Examples of errors that the rule may raise.
     refusals: tuple[QuartermasterError, ...] = ()
+    method: str = "POST"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,6 +145,8 @@ class Operation:
     needs_object: str | None = None
     # Whether its routes accept an Idempotency-Key; forms in the console always send one.
     takes_key: bool = True
+    # The rule of QM_APPROVAL that may require a second person for it; empty: none does.
+    approval: str = ""
     # Whether its entries quote texts of staff.
     quotes_staff: bool = False
     # By view name.

@@ -16,15 +16,22 @@ from app.approvals.domain import (
     PlanChanged,
     idempotency_key,
 )
-from app.approvals.kinds import KINDS, Kind, kinds
-from app.approvals.role_kinds import ROLE_KINDS
+from app.approvals.kinds import Kind, kinds
+from app.approvals.mails import tell_approvers
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
-from app.auth.callers import CallerGone, Callers
+from app.auth.callers import Caller, CallerGone, Callers
 from app.auth.permissions import Permission
-from app.auth.spending import spend
+from app.auth.spending import OverLimit, OverOwnLimit, spend
 from app.changes import Applied, Intent, Origin
-from app.errors import Forbidden, Invalid, InvalidField, QuartermasterError, Unavailable
+from app.errors import (
+    Forbidden,
+    Invalid,
+    InvalidField,
+    PermissionMissing,
+    QuartermasterError,
+    Unavailable,
+)
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
@@ -35,9 +42,6 @@ log = logging.getLogger("quartermaster")
 
 approvals = current(Approvals)
 callers = current(Callers)
-
-
-KINDS.update(ROLE_KINDS)
 
 
 def kind_named(name: str) -> Kind:
@@ -56,7 +60,10 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     kind.require(guard.caller(), request)
     plan = kind.preview(request)
     author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
-    return approvals.add({**request, **author, "Plan": plan}, sent_key())
+    stored, is_repeated = approvals.add({**request, **author, "Plan": plan}, sent_key())
+    if not is_repeated:
+        tell_approvers(stored, kind)
+    return stored, is_repeated
 
 
 def filters_of(state: str | None) -> ApprovalFilters:
@@ -69,12 +76,15 @@ def filters_of(state: str | None) -> ApprovalFilters:
 
 def visible_request(id_: str) -> Document:
     request, caller = approvals.get(id_), guard.caller()
-    if request["By"]["UserId"] != caller.id:
-        is_of_user = request["Subject"]["Kind"] == "user"
-        needed = (Permission.APPROVE, *([Permission.USERS_READ] if is_of_user else []))
-        if not caller.may(*needed):
-            raise ApprovalNotFound(id_)
+    is_of_user = request["Subject"]["Kind"] == "user"
+    needed = (Permission.APPROVE, *([Permission.USERS_READ] if is_of_user else []))
+    if not _is_by(request, caller) and not caller.may(*needed):
+        raise ApprovalNotFound(id_)
     return request
+
+
+def _is_by(request: Document, caller: Caller) -> bool:
+    return bool(request["By"]["UserId"] == caller.id)
 
 
 def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied]:
@@ -83,28 +93,34 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
     The approver's own limits apply, and the items count to the approver's day.
     """
     request, kind = _decidable(id_)
-    caller = guard.caller()
     if _was_decided(request, "approved", "done"):
         return finish(request)
-    _require_waiting(request)
+    if request["State"] not in LISTS["waiting"]:
+        raise AlreadyDecided(request["State"])
     _require_asker(request, kind)
-    kind.require_limits(caller, request)
-    plan = kind.preview(request)
-    if plan != request["Plan"]:
-        approvals.plan_again(request, plan)
-        raise PlanChanged
-    if plan_number not in (None, request["PlanNumber"]):
-        raise PlanChanged
-    by = {"UserId": caller.id, "Name": caller.name}
     made: list[Document] = []
 
     def carry_out() -> Applied:
-        finished, applied = finish(approvals.decide(request, "approved", by, None))
+        finished, applied = finish(approvals.decide(request, "approved", _decider(), None))
         made.append(finished)
         return applied
 
-    applied = spend(kind.moves(request), carry_out, lambda: None)
+    try:
+        kind.require_limits(guard.caller(), request)
+        _require_plan(request, kind, plan_number)
+        applied = spend(kind.moves(request), carry_out, lambda: None)
+    except OverLimit as error:
+        raise OverOwnLimit(error.why, error.field) from None
     return made[0], applied
+
+
+def _require_plan(request: Document, kind: Kind, plan_number: int | None) -> None:
+    """Raise PlanChanged unless the approver has seen the plan, and it still holds."""
+    plan = kind.preview(request)
+    if plan != request["Plan"]:
+        approvals.plan_again(request, plan)
+    if plan != request["Plan"] or plan_number not in (None, request["PlanNumber"]):
+        raise PlanChanged
 
 
 def finish(request: Document) -> tuple[Document, Applied]:
@@ -116,8 +132,7 @@ def finish(request: Document) -> tuple[Document, Applied]:
     except QuartermasterError:
         approvals.reopen(request)
         raise
-    entry_id = applied.entry["_id"] if applied.entry else None
-    return approvals.finish(request, entry_id), applied
+    return approvals.finish(request, applied.entry), applied
 
 
 def finish_abandoned(context: Callable[[], AbstractContextManager[object]], id_: str) -> None:
@@ -146,20 +161,22 @@ def _intent_of(request: Document) -> Intent:
 
 def decline(id_: str, why: str) -> Document:
     request, _ = _decidable(id_)
-    caller = guard.caller()
     if _was_decided(request, "declined"):
         return request
-    by = {"UserId": caller.id, "Name": caller.name}
-    return approvals.decide(request, "declined", by, why)
+    return approvals.decide(request, "declined", _decider(), why)
 
 
 def withdraw(id_: str) -> Document:
-    request, caller = visible_request(id_), guard.caller()
-    if request["By"]["UserId"] != caller.id:
+    request = visible_request(id_)
+    if not _is_by(request, guard.caller()):
         raise NotYours
     if _was_decided(request, "withdrawn"):
         return request
     return approvals.decide(request, "withdrawn", request["By"], None)
+
+
+def _decider() -> Document:
+    return {"UserId": guard.caller().id, "Name": guard.caller().name}
 
 
 def _was_decided(request: Document, *states: str) -> bool:
@@ -171,21 +188,23 @@ def _was_decided(request: Document, *states: str) -> bool:
 def _decidable(id_: str) -> tuple[Document, Kind]:
     """Return a request on which the caller may decide, and its kind."""
     request, caller = visible_request(id_), guard.caller()
-    if request["By"]["UserId"] == caller.id:
+    if _is_by(request, caller):
         raise OwnRequest
     kind = kind_named(request["Operation"])
     kind.require(caller, request)
     return request, kind
 
 
-def _require_waiting(request: Document) -> None:
-    if request["State"] not in LISTS["waiting"]:
-        raise AlreadyDecided(request["State"])
-
-
 def _require_asker(request: Document, kind: Kind) -> None:
     """Raise unless the person who asked may still do it, except for limits."""
     try:
-        kind.require(callers.find(request["By"]["UserId"], None), request)
-    except (CallerGone, Forbidden) as error:
+        asker = callers.find(request["By"]["UserId"], None)
+        kind.require(asker, request)
+        with guard.acting_as(asker):
+            kind.preview(request)
+    except PermissionMissing as error:
+        raise AskerMayNot(f"they lack the permission '{error.permission}'") from None
+    except CallerGone as error:
         raise AskerMayNot(str(error)) from None
+    except Forbidden:
+        raise AskerMayNot("it needs rights that they do not have") from None

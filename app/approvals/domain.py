@@ -46,15 +46,19 @@ class PlanChanged(Conflict):
 
 
 class AskerMayNot(Conflict):
-    sentence = "The person who asked may no longer do this: {why}"
+    sentence = "The person who asked may no longer do this: {why}."
 
 
 def as_planned(rule: Rule, kind: SubjectKind, plan: list[Document]) -> Rule:
-    """Return a rule that raises PlanChanged unless its changes are those of a plan."""
+    """Return a rule that raises PlanChanged unless its changes are those of a plan.
+
+    A plan may also contain what follows from them, such as the permissions of roles.
+    """
 
     def checked(document: Document) -> Change:
         change = rule(document)
-        if field_changes(kind, document, change.fields) != plan:
+        own = [one for one in plan if one["Path"].partition(".")[0] in change.fields]
+        if field_changes(kind, document, change.fields) != own:
             raise PlanChanged
         return change
 

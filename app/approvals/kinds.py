@@ -1,19 +1,19 @@
-"""What can be asked for: how to find, preview and make it. Rooms above add kinds of their own."""
+"""What can be asked for, one declaration each. Rooms above add kinds of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 from app.approvals.domain import as_planned
-from app.auth.callers import Caller
-from app.auth.permissions import Permission
+from app.auth.callers import Caller, Callers
+from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission
 from app.auth.spending import Moved
 from app.batches import access as batch_access
 from app.batches.store import Batches
 from app.changes import Applied, Intent
-from app.execution import make, preview
+from app.execution import Store, make, preview
 from app.history.access import preview_undo, undo_as, visible_entry
 from app.history.domain import inverse_of
 from app.history.operations import UNDO
@@ -21,23 +21,45 @@ from app.history.store import History
 from app.http.context import current
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
+from app.items.operations import TRANSFER, moved
+from app.items.transfers.store import Transfers
 from app.naming import Lookup
-from app.objects import domain as objects
+from app.objects import domain as objects_domain
 from app.operations import Operation, all_operations
 from app.players import domain as players_domain
 from app.players.deletion.store import Deletions
 from app.players.operations import DELETE
 from app.players.store import Players
+from app.staff import domain as staff_domain
+from app.staff.operations import (
+    CHANGE_ROLE,
+    CREATE_ROLE,
+    INVITE,
+    REMOVE_ROLE,
+    SET_ROLES,
+    invite,
+    require_invitable,
+)
+from app.staff.store import Roles, Staff
 from app.types import Document
-from app.users import domain as users
+from app.users import domain as users_domain
+from app.users.store import Users
 
 batches = current(Batches)
+callers = current(Callers)
 deletions = current(Deletions)
 history = current(History)
 players = current(Players)
+roles = current(Roles)
+staff = current(Staff)
+transfers = current(Transfers)
+users = current(Users)
 
 RUN_BATCH = "run-batch"
-SUBJECTS = {kind.name: kind for kind in (players_domain.SUBJECT, users.SUBJECT, objects.SUBJECT)}
+SUBJECTS = {
+    room.SUBJECT.name: room.SUBJECT
+    for room in (players_domain, users_domain, objects_domain, staff_domain)
+}
 
 
 class Kind(NamedTuple):
@@ -49,14 +71,14 @@ class Kind(NamedTuple):
     find: Callable[[str, Document], Document]
     # Raises unless a caller may do it, whatever the limits.
     require: Callable[[Caller, Document], None]
-    # Returns the changes that it would make, or raises why it is impossible.
+    # Returns the changes that it would make, or raises why it is impossible or not allowed.
     preview: Callable[[Document], list[Document]]
     make: Callable[[Document, Intent], Applied]
     # The items that it moves.
     moves: Callable[[Document], Moved] = lambda _: None
     # Raises unless the limits of the approver allow it, if that is not a matter of moved items.
     require_limits: Callable[[Caller, Document], None] = lambda *_: None
-    # What pages call it, if its plan has no changes.
+    # What pages call it, if its plan does not say it.
     title: str = ""
 
 
@@ -65,30 +87,52 @@ def find_player(text: str, _: Document) -> Document:
     return {"Kind": "player", "Id": identity.id, "Name": identity.name}
 
 
-def key_of(request: Document) -> Lookup:
-    return Lookup.parse(request["Subject"]["Id"])
+def find_user(text: str, _: Document) -> Document:
+    user = users.get(Lookup.parse(text), "Name")
+    return {"Kind": "user", "Id": user["_id"], "Name": user.get("Name")}
 
 
-def operation_kind(operation: Operation) -> Kind:
-    """Return the kind of an operation on a player that moves items."""
+def find_role(name: str, args: Document) -> Document:
+    """Return the role of this name, or the new one that the arguments name."""
+    named = args.get("Name") or roles.get(name)["_id"]
+    return {"Kind": "role", "Id": named, "Name": named}
+
+
+def key_of(request: Document) -> Any:
+    subject = request["Subject"]
+    return subject["Id"] if subject["Kind"] == "role" else Lookup.parse(subject["Id"])
+
+
+def needs(operation: Operation) -> Callable[[Caller, Document], None]:
+    return lambda caller, _: caller.require(*operation.permissions)
+
+
+def operation_kind(
+    operation: Operation,
+    store: Store,
+    find: Callable[[str, Document], Document],
+    title: str = "",
+    also: Callable[[Document], Iterable[Document]] = lambda _: (),
+) -> Kind:
+    """Return the kind of an operation; also returns what its plan contains beside the changes."""
 
     def preview_changes(request: Document) -> list[Document]:
-        found = preview(operation, players, key_of(request), request["Arguments"])
-        changes: list[Document] = found["Changes"]
-        return changes
+        found = preview(operation, store, key_of(request), request["Arguments"])
+        return [*found["Changes"], *also(request)]
 
     def make_change(request: Document, meant: Intent) -> Applied:
-        planned = partial(as_planned, kind=players_domain.SUBJECT, plan=request["Plan"])
-        return make(operation, players, key_of(request), request["Arguments"], meant, planned)
+        planned = partial(as_planned, kind=SUBJECTS[operation.subject], plan=request["Plan"])
+        return make(operation, store, key_of(request), request["Arguments"], meant, planned)
 
     moves: Any = operation.moves
     return Kind(
         operation.arguments,
-        find_player,
-        lambda caller, _: caller.require(*operation.permissions),
+        find,
+        needs(operation),
         preview_changes,
         make_change,
-        lambda request: moves(request["Arguments"]),
+        lambda request: moves(request["Arguments"]) if moves else None,
+        title=title,
     )
 
 
@@ -96,6 +140,11 @@ def preview_deletion(request: Document) -> list[Document]:
     """Raise if a player cannot be deleted. The change contains the time, so it is not a plan."""
     deletions.preview_delete(key_of(request), previewed_intent(DELETE, {}))
     return []
+
+
+def make_transfer(request: Document, meant: Intent) -> Applied:
+    planned = partial(as_planned, kind=players_domain.SUBJECT, plan=request["Plan"])
+    return transfers.make(key_of(request), request["Arguments"], meant, planned)
 
 
 def find_changed(_: str, args: Document) -> Document:
@@ -121,11 +170,6 @@ def undo_moves(request: Document) -> Moved:
     return moves(entry["Changes"]) if callable(moves) else moves
 
 
-def undo_preview(request: Document) -> list[Document]:
-    changes: list[Document] = preview_undo(entry_of(request))["Changes"]
-    return changes
-
-
 def make_undo(request: Document, meant: Intent) -> Applied:
     entry = entry_of(request)
     kind = SUBJECTS[entry["Subject"]["Kind"]]
@@ -149,18 +193,58 @@ def approve_batch(request: Document, meant: Intent) -> Applied:
     return Applied(None)
 
 
+def rights_changes(before: Document, after: Document) -> Iterable[Document]:
+    """Yield how the permissions and the limits of an account would change."""
+    old, new = callers.rights(before), callers.rights(after)
+    held = [[p.value for p in Permission if p in one.permissions] for one in (old, new)]
+    if held[0] != held[1]:
+        yield {"Path": "Permissions", "Before": held[0], "After": held[1]}
+    for name, was, will_be in zip(LIMIT_NAMES, old.limits, new.limits, strict=True):
+        if was != will_be:
+            yield {"Path": f"Limits.{name}", "Before": was, "After": will_be}
+
+
+def changes_by_roles(request: Document) -> Iterable[Document]:
+    user = users.get(key_of(request), *RIGHTS)
+    return rights_changes(user, {**user, "Roles": request["Arguments"]["Roles"]})
+
+
+def preview_invitation(request: Document) -> list[Document]:
+    """Return what a colleague could do, or raise if nobody can be invited so."""
+    args = request["Arguments"]
+    account = require_invitable(args)
+    users.require_unused(args["Name"], args["Email"])
+    return [
+        {"Path": "Roles", "Before": [], "After": account["Roles"]},
+        *rights_changes({}, account),
+    ]
+
+
 KINDS = {
     DELETE.name: Kind(
         None,
         find_player,
-        lambda caller, _: caller.require(*DELETE.permissions),
+        needs(DELETE),
         preview_deletion,
         lambda request, meant: deletions.delete(key_of(request), meant),
         lambda _: str(DELETE.moves),
         title="Delete the character",
     ),
+    TRANSFER.name: Kind(
+        TRANSFER.arguments,
+        find_player,
+        needs(TRANSFER),
+        lambda request: transfers.preview(key_of(request), request["Arguments"]),
+        make_transfer,
+        lambda request: moved(request["Arguments"]),
+    ),
     UNDO.name: Kind(
-        UNDO.arguments, find_changed, require_undo, undo_preview, make_undo, undo_moves
+        UNDO.arguments,
+        find_changed,
+        require_undo,
+        lambda request: preview_undo(entry_of(request))["Changes"],
+        make_undo,
+        undo_moves,
     ),
     RUN_BATCH: Kind(
         None,
@@ -173,10 +257,24 @@ KINDS = {
         ),
         title="Run the batch",
     ),
+    SET_ROLES.name: operation_kind(SET_ROLES, staff, find_user, "Set the roles", changes_by_roles),
+    CREATE_ROLE.name: operation_kind(CREATE_ROLE, roles, find_role, "Make the role"),
+    CHANGE_ROLE.name: operation_kind(CHANGE_ROLE, roles, find_role, "Change the role"),
+    REMOVE_ROLE.name: operation_kind(REMOVE_ROLE, roles, find_role, "Remove the role"),
+    INVITE.name: Kind(
+        INVITE.arguments,
+        # The account does not exist yet.
+        lambda _, args: {"Kind": "user", "Id": None, "Name": args["Name"]},
+        needs(INVITE),
+        preview_invitation,
+        lambda request, meant: invite(request["Arguments"], meant),
+        title="Invite a colleague",
+    ),
 }
 
 
 def kinds() -> dict[str, Kind]:
     """Return by name what can be asked for."""
     moving = [o for o in all_operations() if callable(o.moves) and callable(o.prepare)]
-    return {**{o.name: operation_kind(o) for o in moving if o.subject == "player"}, **KINDS}
+    found = {o.name: operation_kind(o, players, find_player) for o in moving}
+    return {**found, **KINDS}

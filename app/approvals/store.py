@@ -153,9 +153,10 @@ class Approvals:
         undecided = {"$set": {"State": "waiting"}, "$unset": {"DecidedBy": "", "DecidedAt": ""}}
         self._update(approved, undecided)
 
-    def finish(self, request: Document, entry_id: str | None) -> Document:
+    def finish(self, request: Document, entry: Document | None) -> Document:
         """Note that the change was made. An erasure may have deleted the request meanwhile."""
-        done = {"State": "done", **({"Entry": entry_id} if entry_id else {})}
+        made_by = {"Entry": entry["_id"], "Subject": entry["Subject"]} if entry else {}
+        done = {"State": "done", **made_by}
         made = {"_id": request["_id"], "State": {"$in": ["approved", "done", "waiting"]}}
         return self._update(made, {"$set": done}) or {**request, **done}
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from flask import Flask, request
+from flask import Flask, has_request_context, request
 
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers, NotPeer
-from app.auth.permissions import Need, Permission, SignedIn, covers
+from app.auth.permissions import Need, Permission, Rights, SignedIn, covers
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import AccessTokens
@@ -126,6 +127,22 @@ def caller() -> Caller:
     return known
 
 
+def own_rights() -> Rights | None:
+    """Return the rights of the caller; None at the command line, where everything is allowed."""
+    return caller().rights if has_request_context() else None
+
+
+@contextmanager
+def acting_as(other: Caller) -> Iterator[None]:
+    """Let checks apply to somebody else, such as the person who asked for what is approved."""
+    own = caller()
+    request.environ[CALLER] = other
+    try:
+        yield
+    finally:
+        request.environ[CALLER] = own
+
+
 def is_peer(user: Document) -> bool:
     """Tell whether the caller may do all that an account may, and as much of it.
 
@@ -138,7 +155,8 @@ def is_peer(user: Document) -> bool:
 
 
 def require_peer(user: Document) -> None:
-    if not is_peer(user):
+    """Raise NotPeer unless the caller is one, or it is the command line."""
+    if has_request_context() and not is_peer(user):
         raise NotPeer
 
 

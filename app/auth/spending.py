@@ -31,6 +31,7 @@ class OverLimit(Forbidden):
     """A limit of the caller's roles does not allow a change; field is the exceeded limit."""
 
     sentence = "This is over your limit: {why} ({field}). You can ask a colleague to approve it."
+    why: str
     field: str
 
     def __init__(
@@ -38,6 +39,16 @@ class OverLimit(Forbidden):
     ) -> None:
         super().__init__(why, field)
         self.wanted, self.left = wanted, left
+
+
+class OverOwnLimit(OverLimit):
+    """The approver's own limit does not allow the change."""
+
+    code = "OVER_LIMIT"
+    sentence = (
+        "You cannot approve this: it is over your own limit: {why} ({field}). A colleague with a "
+        "higher limit can."
+    )
 
 
 class Allowance(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from flask.cli import AppGroup
 
-from app.auth.permissions import LIMIT_NAMES, Permission
+from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission
 from app.auth.shipped_roles import ADMINISTRATOR
 from app.cli.intents import intent, reason_option, report
 from app.http.context import current
@@ -18,8 +18,7 @@ from app.moderation.operations import LIFT
 from app.moderation.penalties import BAN
 from app.naming import Lookup, printable
 from app.operations import Operation
-from app.staff import management
-from app.staff.domain import public_role
+from app.staff.domain import public_role, public_staff
 from app.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
@@ -28,11 +27,11 @@ from app.staff.operations import (
     REMOVE_ROLE,
     SET_ROLES,
 )
-from app.staff.schemas import NewRoleArgs, RoleArgs
-from app.staff.store import Roles
+from app.staff.store import Roles, Staff
 from app.types import Document
 from app.users.store import RECORD, Users
 
+accounts = current(Staff)
 roles = current(Roles)
 users = current(Users)
 
@@ -55,14 +54,23 @@ def terms_options(command: Any) -> Any:
         option = click.option(f"--{name}", type=click.IntRange(1), help=f"Its limit: {limit}.")
         command = option(command)
     factor = click.option("--second-factor", is_flag=True, help="Require a second factor.")
-    return reason_option(permission_option(factor(command)))
+    return name_argument(reason_option(permission_option(factor(command))))
 
 
-def terms(permissions: tuple[str, ...], second_factor: bool, limits: dict[str, Any]) -> Document:
-    values = (limits["largest_quantity"], limits["items_per_day"], limits["rows_per_batch"])
-    given = dict(zip(LIMIT_NAMES, values, strict=True))
-    wanted = {"Permissions": list(permissions), "NeedsSecondFactor": second_factor}
-    return {**wanted, "Limits": given if any(given.values()) else None}
+def terms(given: Document) -> Document:
+    """Return what a role may do, from the options of a command."""
+    values = (given["largest_quantity"], given["items_per_day"], given["rows_per_batch"])
+    limits = dict(zip(LIMIT_NAMES, values, strict=True)) if any(values) else None
+    wanted = {"Permissions": list(given["permissions"]), "Limits": limits}
+    return {**wanted, "NeedsSecondFactor": given["second_factor"]}
+
+
+def make(operation: Operation, key: Any, reason: str | None, **given: Any) -> None:
+    """Make a change of a role, or of an account of staff."""
+    args = load(operation.arguments, given) if operation.arguments else {}
+    meant = intent(operation, reason, **operation.history_arguments(args))
+    store: Any = roles if operation.subject == "role" else accounts
+    store.change(key, *operation.prepare_change(args), meant)
 
 
 @role.command("list")
@@ -74,27 +82,18 @@ def list_roles() -> None:
 
 
 @role.command("create")
-@name_argument
 @terms_options
-def create_role(
-    name: str, permissions: tuple[str, ...], second_factor: bool, reason: str | None, **limits: Any
-) -> None:
+def create_role(name: str, reason: str | None, **given: Any) -> None:
     """Make a role."""
-    wanted = load(NewRoleArgs(), {"Name": name, **terms(permissions, second_factor, limits)})
-    del wanted["Name"]
-    management.create_role(name, wanted, None, intent(CREATE_ROLE, reason, Name=name, **wanted))
+    make(CREATE_ROLE, name, reason, Name=name, **terms(given))
     report(f"Made the role {name}.", "made the role %s", name)
 
 
 @role.command("change")
-@name_argument
 @terms_options
-def change_role(
-    name: str, permissions: tuple[str, ...], second_factor: bool, reason: str | None, **limits: Any
-) -> None:
+def change_role(name: str, reason: str | None, **given: Any) -> None:
     """Replace the permissions and limits of a role."""
-    wanted = load(RoleArgs(), terms(permissions, second_factor, limits))
-    management.change_role(name, wanted, None, intent(CHANGE_ROLE, reason, **wanted))
+    make(CHANGE_ROLE, name, reason, **terms(given))
     report(f"Changed the role {name}.", "changed the role %s", name)
 
 
@@ -103,15 +102,15 @@ def change_role(
 @reason_option
 def remove_role(name: str, reason: str | None) -> None:
     """Remove a role. Those who have it lose what it allowed."""
-    management.remove_role(name, None, intent(REMOVE_ROLE, reason))
+    make(REMOVE_ROLE, name, reason)
     report(f"Removed the role {name}.", "removed the role %s", name)
 
 
 @staff.command("list")
 def list_staff() -> None:
     """Print the accounts of staff: name, roles."""
-    for person in management.list_staff():
-        click.echo(staff_line(person))
+    for user in accounts.walk("Name", *RIGHTS):
+        click.echo(staff_line(user))
 
 
 @staff.command("roles")
@@ -120,9 +119,7 @@ def list_staff() -> None:
 @reason_option
 def set_roles(name: str, names: tuple[str, ...], reason: str | None) -> None:
     """Set the roles of a user; without any, remove all."""
-    meant = intent(SET_ROLES, reason, Roles=list(names))
-    management.set_roles(Lookup.parse(name), list(names), None, meant)
-    report(staff_line(person_of(name)), "set the roles of %s", name)
+    make_for(SET_ROLES, name, reason, Roles=list(names))
 
 
 @staff.command("disable")
@@ -130,7 +127,7 @@ def set_roles(name: str, names: tuple[str, ...], reason: str | None) -> None:
 @reason_option
 def disable(name: str, reason: str | None) -> None:
     """Disable an account for the console and the API."""
-    _set_disabled(name, True, DISABLE_ACCOUNT, reason)
+    make_for(DISABLE_ACCOUNT, name, reason)
 
 
 @staff.command("enable")
@@ -138,7 +135,7 @@ def disable(name: str, reason: str | None) -> None:
 @reason_option
 def enable(name: str, reason: str | None) -> None:
     """Enable an account for the console and the API again."""
-    _set_disabled(name, False, ENABLE_ACCOUNT, reason)
+    make_for(ENABLE_ACCOUNT, name, reason)
 
 
 @staff.command("rescue")
@@ -149,32 +146,29 @@ def rescue(name: str, reason: str | None) -> None:
 
     Enables and unbans the account, and gives it the role administrator with all permissions.
     """
-    key, found = Lookup.parse(name), person_of(name)
-    everything = load(RoleArgs(), {"Permissions": [one.value for one in Permission]})
+    key, everything = Lookup.parse(name), {"Permissions": [one.value for one in Permission]}
+    found = users.get(key, *RECORD)
     if ADMINISTRATOR in roles.all():
-        meant = intent(CHANGE_ROLE, reason, **everything)
-        management.change_role(ADMINISTRATOR, everything, None, meant)
+        make(CHANGE_ROLE, ADMINISTRATOR, reason, **everything)
     else:
-        meant = intent(CREATE_ROLE, reason, Name=ADMINISTRATOR, **everything)
-        management.create_role(ADMINISTRATOR, everything, None, meant)
-    wanted = list(dict.fromkeys([*found["Roles"], ADMINISTRATOR]))
-    management.set_roles(key, wanted, None, intent(SET_ROLES, reason, Roles=wanted))
+        make(CREATE_ROLE, ADMINISTRATOR, reason, Name=ADMINISTRATOR, **everything)
+    wanted = [*public_staff(found)["Roles"], ADMINISTRATOR]
+    make(SET_ROLES, key, reason, Roles=wanted)
     users.change(key, READS, partial(lift, penalty=BAN), intent(LIFT[BAN], reason))
-    if found["IsDisabled"]:
-        management.set_disabled(key, False, None, intent(ENABLE_ACCOUNT, reason))
-    report(staff_line(person_of(name)), "rescued the account %s", name)
+    if found.get("IsDisabled"):
+        make(ENABLE_ACCOUNT, key, reason)
+    report(staff_line(users.get(key, *RECORD)), "rescued the account %s", name)
 
 
-def _set_disabled(name: str, is_disabled: bool, operation: Operation, reason: str | None) -> None:
-    management.set_disabled(Lookup.parse(name), is_disabled, None, intent(operation, reason))
-    report(staff_line(person_of(name)), f"used {operation.name} on %s", name)
+def make_for(operation: Operation, name: str, reason: str | None, **given: Any) -> None:
+    """Make a change of an account, and print what it may do now."""
+    key = Lookup.parse(name)
+    make(operation, key, reason, **given)
+    report(staff_line(users.get(key, *RECORD)), f"used {operation.name} on %s", name)
 
 
-def person_of(name: str) -> Document:
-    return management.public_staff(users.get(Lookup.parse(name), *RECORD))
-
-
-def staff_line(person: Document) -> str:
+def staff_line(user: Document) -> str:
+    person = public_staff(user)
     held = [*person["Power"], *person["Roles"], *person["GroupRoles"]]
     state = "  disabled" if person["IsDisabled"] else ""
     return f"{printable(person['Name'])}: {', '.join(held) or 'no roles'}{state}"

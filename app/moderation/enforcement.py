@@ -19,7 +19,7 @@ from app.moderation.domain import READS, impose, lift
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import MUTE, Penalty
 from app.naming import Lookup
-from app.staff.store import Staff
+from app.staff.store import Roles
 from app.types import Document
 from app.users.store import Users
 
@@ -27,7 +27,7 @@ from app.users.store import Users
 ADMINISTERING = {Permission.USERS_MANAGE, Permission.STAFF_MANAGE}
 
 callers = current(Callers)
-staff = current(Staff)
+roles = current(Roles)
 users = current(Users)
 
 
@@ -64,8 +64,8 @@ def _administrator_left(account: Lookup) -> Iterator[None]:
     if not is_administrator or not may_punish(guard.caller(), user):
         yield
         return
-    with staff.one_at_a_time():
-        staff.require_administrator(but=user["_id"])
+    with roles.one_at_a_time():
+        roles.require_administrator(but=user["_id"])
         yield
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from itertools import islice
 
-from app.auth.callers import Callers
+from app.auth.permissions import RIGHTS
 from app.changes import Intent, Origin
 from app.errors import EmailTaken, NameTaken
 from app.http import tracing
@@ -26,13 +27,17 @@ from app.openid.domain import (
 from app.openid.group_roles import GroupRoles
 from app.openid.operations import CREATE_BY_COMPANY, SET_GROUP_ROLES
 from app.operations import Operation
+from app.staff.domain import LastAdministrator
+from app.staff.store import Staff
 from app.types import Document
 from app.users.store import Users
 
+log = logging.getLogger("quartermaster")
+
 MOST_TRIES = 50
 
-callers = current(Callers)
 group_roles = current(GroupRoles)
+staff = current(Staff)
 users = current(Users)
 
 
@@ -47,9 +52,11 @@ def sign_in(claims: Document) -> Document:
     if user.get("GroupRoles", []) != roles:
         rule = partial(set_group_roles, roles=roles)
         meant = _intent(SET_GROUP_ROLES, user["_id"], user["Name"])
-        users.change(Lookup.parse(user["_id"]), ("GroupRoles",), rule, meant)
-        callers.forget()
-        user["GroupRoles"] = roles
+        try:
+            staff.change(Lookup.parse(user["_id"]), RIGHTS, rule, meant)
+            user["GroupRoles"] = roles
+        except LastAdministrator as error:
+            log.warning("%s keeps the roles of former groups: %s", user["Name"], error)
     require_access(user)
     return user
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
-from app.approvals.kinds import KINDS, Kind, key_of
+from app.approvals.kinds import KINDS, Kind, find_user, key_of
 from app.auth import guard
 from app.auth.callers import Caller
 from app.auth.permissions import RIGHTS
@@ -72,11 +72,6 @@ def _deadline() -> float | None:
     return None if arrival() is None else monotonic() + erasures.request_seconds
 
 
-def _find_user(text: str, _: Document) -> Document:
-    user = users.get(Lookup.parse(text), "Name")
-    return {"Kind": "user", "Id": user["_id"], "Name": user.get("Name")}
-
-
 def _require_eraser(caller: Caller, request: Document) -> None:
     caller.require(*ERASE_USER.permissions)
     if request["Subject"]["Id"] == caller.id:
@@ -100,7 +95,7 @@ def _erase_approved(request: Document, intent: Intent) -> Applied:
 
 KINDS[ERASE] = Kind(
     ERASE_USER.arguments,
-    _find_user,
+    find_user,
     _require_eraser,
     _preview_erasure,
     _erase_approved,

@@ -10,17 +10,19 @@ from app.auth.permissions import (
     LIMIT_NAMES,
     Permission,
     Rights,
+    all_role_names,
     covers,
     limits_of,
     permissions_of_role,
     rights_of_role,
+    role_names,
 )
 from app.changes import Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, NotFound
 from app.storage.schema.shapes import ARRAY, FLAG, MOMENT_OR_NULL, TEXT, changeable
 from app.types import Document
 
-SUBJECT = SubjectKind("role")
+SUBJECT = SubjectKind("role", hidden=("RemovedAt",))
 SHAPE = changeable(
     {"_id": TEXT, "Name": TEXT, "Permissions": ARRAY},
     {
@@ -83,11 +85,13 @@ def change_role(role: Document, *, wanted: Document, giver: Rights | None) -> Ch
     return Change(wanted, public_role({**role, **wanted}))
 
 
-def restore_role(role: Document, *, wanted: Document, giver: Rights | None) -> Change:
-    """Make a role that was removed before, or raise RoleExists."""
+def create_role(role: Document, *, wanted: Document, giver: Rights | None, holders: int) -> Change:
+    """Make a role of a name that no role has, or has no more, and that no account has."""
     if not role.get("RemovedAt"):
         raise RoleExists(role["_id"])
     require_given(giver, wanted)
+    if holders:
+        raise RoleHeld(holders)
     fields = {**wanted, "RemovedAt": None}
     return Change(fields, public_role({**role, **fields}))
 
@@ -116,16 +120,29 @@ def set_roles(
     user: Document, *, names: list[str], roles: Mapping[str, Document], giver: Rights | None
 ) -> Change:
     """Set the roles of an account, except those that come from groups."""
-    former = [name for name in user.get("Roles") or [] if isinstance(name, str)]
+    former = role_names({"Roles": user.get("Roles")})
     for name in names:
         if name not in roles:
             raise UnknownRole(name, roles)
         if name not in former:
             require_given(giver, roles[name])
-    return Change({"Roles": names}, names)
+    fields = {"Roles": list(dict.fromkeys(names))}
+    return Change(fields, public_staff({**user, **fields}))
 
 
 def set_disabled(user: Document, *, is_disabled: bool) -> Change:
     """Disable an account, which ends its sign-ins and tokens for good, or enable it."""
     ended = {"PasswordVersion": user["PasswordVersion"] + 1} if is_disabled else {}
-    return Change({"IsDisabled": is_disabled, **ended}, is_disabled)
+    fields = {"IsDisabled": is_disabled, **ended}
+    return Change(fields, public_staff({**user, **fields}))
+
+
+def public_staff(user: Document) -> Document:
+    return {
+        "Id": user["_id"],
+        "Name": str(user.get("Name")),
+        "Roles": role_names({"Roles": user.get("Roles")}),
+        "GroupRoles": role_names({"GroupRoles": user.get("GroupRoles")}),
+        "Power": all_role_names({"Power": user.get("Power")}),
+        "IsDisabled": user.get("IsDisabled") is True,
+    }

@@ -1,69 +1,219 @@
-"""Changing roles, and who has them."""
+"""Changing roles, and who has them. Nobody gives more than they have."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
-from app.auth.permissions import Permission
+from app.auth import guard
+from app.auth.approval import require_no_approval
+from app.auth.callers import NotPeer
+from app.auth.permissions import RIGHTS, Permission
 from app.auth.scopes import KeyAccess
-from app.operations import Operation
-from app.staff.schemas import InviteArgs, NewRoleArgs, RoleArgs, RolesArgs
-from app.users.operations import account_operation
+from app.changes import Applied, Change, Intent
+from app.errors import InvalidField
+from app.http.context import current
+from app.naming import Lookup
+from app.operations import BY_CHANGES, Endpoint, Prepared
+from app.staff import domain
+from app.staff.domain import READS, LastAdministrator, MayNotGive, RoleExists, UnknownRole
+from app.staff.schemas import (
+    InviteArgs,
+    NewRoleArgs,
+    RemovedRoleSchema,
+    RoleArgs,
+    RolesArgs,
+    RoleSchema,
+    StaffSchema,
+)
+from app.staff.store import Roles
+from app.types import Document
+from app.users import invitations
+from app.users.operations import account_operation as operation_of_accounts
+from app.users.store import Users
 
 # No key may manage staff: it could give its account more.
 NEEDS = (Permission.STAFF_MANAGE, KeyAccess.NONE)
-MADE_BY = "app/staff/management, which checks what the giver has"
+# The rule of QM_APPROVAL for all of these.
+RULE = "roles"
+LACKING = MayNotGive("the permission 'privacy.erase'")
+ACCOUNT = ("Name", "PasswordVersion", *RIGHTS)
+
+roles = current(Roles)
+users = current(Users)
 
 
-def _role_operation(name: str, sentence: str, arguments: Any, inverse: str) -> Operation:
-    return Operation(
-        name=name,
-        subject="role",
-        needs=NEEDS,
-        arguments=arguments,
-        prepare=MADE_BY,
-        inverse=inverse,
-        moves=None,
-        batch=None,
-        sentence=sentence,
-        takes_key=False,
-    )
+def prepare_creation(args: Document) -> Prepared:
+    wanted, holders = {**args}, roles.count_holders(args["Name"])
+    del wanted["Name"]
+    rule = partial(domain.create_role, wanted=wanted, giver=guard.own_rights(), holders=holders)
+    return Prepared(READS, rule)
 
 
-CREATE_ROLE = _role_operation("create-role", "Role made", NewRoleArgs(), "remove the role instead")
-CHANGE_ROLE = _role_operation(
-    "change-role", "Role changed", RoleArgs(), "change the role again instead"
+def prepare_change(args: Document) -> Prepared:
+    return Prepared(READS, partial(domain.change_role, wanted=args, giver=guard.own_rights()))
+
+
+def prepare_removal(_: Document) -> Prepared:
+    rule = partial(domain.remove_role, giver=guard.own_rights(), now=roles.now())
+    return Prepared(READS, rule)
+
+
+def setting_roles() -> partial[Change]:
+    """Return the rule that gives an account roles, which the caller must be able to give."""
+    return partial(domain.set_roles, roles=roles.all(), giver=guard.own_rights())
+
+
+def prepare_roles(args: Document) -> Prepared:
+    return _of_peer(partial(setting_roles(), names=args["Roles"]))
+
+
+def prepare_disabling(_: Document, is_disabled: bool) -> Prepared:
+    return _of_peer(partial(domain.set_disabled, is_disabled=is_disabled))
+
+
+def _of_peer(rule: Callable[[Document], Change]) -> Prepared:
+    """Return the change of an account that may do no more than the caller."""
+
+    def checked(user: Document) -> Change:
+        guard.require_peer(user)
+        return rule(user)
+
+    return Prepared(ACCOUNT, checked)
+
+
+def invite(args: Document, intent: Intent) -> Applied:
+    """Invite a colleague to an account with these roles."""
+    if intent.origin.approved_by is None:
+        require_no_approval(RULE)
+    return invitations.invite(args["Name"], args["Email"], intent, **require_invitable(args))
+
+
+def invite_again(key: Lookup, intent: Intent) -> Applied:
+    """Send an invitation again to somebody who may do no more than the caller."""
+    guard.require_peer(users.get(key, *RIGHTS))
+    return invitations.invite_again(key, intent)
+
+
+def require_invitable(args: Document) -> Document:
+    """Return the account of a colleague as it would be, or raise if the caller may not invite."""
+    if not args["Roles"]:
+        raise InvalidField("Roles", "Must contain a role: otherwise the account could do nothing.")
+    return {**setting_roles()({"_id": ""}, names=args["Roles"]).fields}
+
+
+account_operation = partial(operation_of_accounts, needs=NEEDS)
+role_operation = partial(
+    account_operation, subject="role", inverse="make the opposite change instead", approval=RULE
 )
-REMOVE_ROLE = _role_operation("remove-role", "Role removed", None, "make the role again instead")
+CREATE_ROLE = role_operation(
+    "create-role",
+    made_by=prepare_creation,
+    sentence="Role made: {Permissions}",
+    arguments=NewRoleArgs(),
+    endpoint=Endpoint(
+        "create_new_role",
+        "",
+        RoleSchema,
+        """Make a role
+
+        Nobody gives what they do not have: you need each permission of the role, and limits as
+        high.
+        """,
+        (LACKING, RoleExists("support")),
+    ),
+)
+CHANGE_ROLE = role_operation(
+    "change-role",
+    made_by=prepare_change,
+    sentence=BY_CHANGES,
+    arguments=RoleArgs(),
+    endpoint=Endpoint(
+        "replace_role",
+        "/<role>",
+        RoleSchema,
+        """Change a role
+
+        Replaces its permissions and limits. Everybody who has it notices within seconds.
+        """,
+        (LACKING, LastAdministrator()),
+        "PUT",
+    ),
+)
+REMOVE_ROLE = role_operation(
+    "remove-role",
+    made_by=prepare_removal,
+    sentence="Role removed",
+    endpoint=Endpoint(
+        "delete_role",
+        "/<role>",
+        RemovedRoleSchema,
+        """Remove a role
+
+        Those who have it lose what it allowed.
+        """,
+        (LACKING, LastAdministrator()),
+        "DELETE",
+    ),
+)
 SET_ROLES = account_operation(
     "set-roles",
-    made_by=MADE_BY,
+    made_by=prepare_roles,
     inverse="set the roles again instead",
-    sentence="Roles set",
+    sentence=BY_CHANGES,
     arguments=RolesArgs(),
-    needs=NEEDS,
+    approval=RULE,
+    endpoint=Endpoint(
+        "set_staff_roles",
+        "/<lookup:key>/roles",
+        StaffSchema,
+        """Set the roles of a user
+
+        Replaces them, except those that come from groups of the company's accounts.
+        """,
+        (NotPeer(), LastAdministrator(), LACKING, UnknownRole("king", ["viewer", "support"])),
+        "PUT",
+    ),
 )
 INVITE = account_operation(
     "invite",
     made_by="app/users/invitations, which sends a mail",
     inverse="a mail that was sent stays sent",
-    sentence="Invited by mail",
+    sentence="Invited by mail{Roles:; roles: }{Roles}",
     arguments=InviteArgs(),
-    needs=NEEDS,
     notice="Mailed {whom} an invitation.",
     takes_key=True,
 )
 DISABLE_ACCOUNT = account_operation(
     "disable-account",
-    made_by=MADE_BY,
+    made_by=partial(prepare_disabling, is_disabled=True),
     inverse="enable the account instead",
     sentence="Disabled for the console and the API",
-    needs=NEEDS,
+    endpoint=Endpoint(
+        "disable_staff",
+        "/<lookup:key>/disable",
+        StaffSchema,
+        """Disable an account of staff
+
+        It can use neither the console nor the API, and its tokens and keys stop working within
+        seconds. The person can still play.
+        """,
+        (NotPeer(), LastAdministrator()),
+    ),
 )
 ENABLE_ACCOUNT = account_operation(
     "enable-account",
-    made_by=MADE_BY,
+    made_by=partial(prepare_disabling, is_disabled=False),
     inverse="disable the account instead",
     sentence="Enabled for the console and the API",
-    needs=NEEDS,
+    endpoint=Endpoint(
+        "enable_staff",
+        "/<lookup:key>/enable",
+        StaffSchema,
+        """Enable an account of staff
+
+        It has the same roles as before.
+        """,
+        (NotPeer(), LastAdministrator()),
+    ),
 )

@@ -86,8 +86,18 @@ class RolesArgs(Schema):
 class InviteArgs(RolesArgs):
     """A colleague, and the roles to give."""
 
-    Name = Text(required=True, example="newcomer", description="2 to 20 letters or digits.")
-    Email = Text(required=True, example="newcomer@example.com", metadata=ADDRESS)
+    # History has the name as that of the subject, and must not contain the address.
+    Name = Text(
+        required=True,
+        example="newcomer",
+        description="2 to 20 letters or digits.",
+        metadata={"unrecorded": True},
+    )
+    Email = Text(
+        required=True,
+        example="newcomer@example.com",
+        metadata={**ADDRESS, "unrecorded": True},
+    )
 
 
 class StaffSchema(Schema):

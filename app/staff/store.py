@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from pymongo.errors import DuplicateKeyError
 
-from app.auth.permissions import RIGHTS, Permission, permissions_of_role, rights_of
+from app.auth.permissions import RIGHTS, permissions_of_role, rights_of
 from app.auth.shipped_roles import new_role, shipped_roles
-from app.changes import Applied, Intent, Rule
+from app.changes import Applied, Change, Intent, Rule, field_changes
 from app.errors import NotFound, Unavailable
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
-from app.staff.domain import (
-    READS,
-    SHAPE,
-    SUBJECT,
-    LastAdministrator,
-    public_role,
-)
+from app.naming import Lookup
+from app.staff.domain import ADMINISTERING, READS, SHAPE, SUBJECT, LastAdministrator
 from app.storage.client import Storage
 from app.storage.documents import ChangeableDocuments
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import MOMENT, TEXT, object_shape
 from app.types import Document
+from app.users.store import Users
 
 ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (UNMOVED, NOTED))
 LOCKS = CollectionPlan("locks", object_shape({"_id": TEXT, "By": TEXT, "Until": MOMENT}))
 # A process that dies with the lock blocks others for so long.
 LONGEST = timedelta(seconds=30)
+# A request waits for its turn for so long, and then has a second left for its own change.
+PATIENCE_SECONDS, PAUSE_SECONDS = 4.0, 0.02
 # The fields of an account by which a person signs in.
 WAYS_IN = ("PasswordHash", "OpenId")
 IS_STAFF: Document = {
@@ -44,10 +44,13 @@ IS_STAFF: Document = {
 
 
 class Roles(ChangeableDocuments):
-    """The named roles. A shipped role is stored when it is first changed."""
+    """The named roles, and who manages staff. A shipped role is stored when it is first changed."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, forget_callers: Callable[[], None]) -> None:
         super().__init__(storage, SUBJECT, 0)
+        self._users = storage.db["users"]
+        self._locks = storage.db[LOCKS.name]
+        self._forget_callers = forget_callers
 
     def all(self) -> dict[str, Document]:
         """Return the roles by name, the shipped ones first."""
@@ -59,58 +62,75 @@ class Roles(ChangeableDocuments):
         role = self.all().get(name)
         if role is None:
             raise NotFound("role", name)
-        return public_role(role)
+        return role
 
-    def create(self, name: str, wanted: Document, restore: Rule, intent: Intent) -> Applied:
-        """Add a role; a removed one of this name is restored by the rule."""
-        role = {**new_role(name, [], None), **wanted}
-        if name not in shipped_roles():
-            with suppress(DuplicateKeyError):
-                return Applied(public_role(role), entry=self._swapper.insert(role, intent))
-        return self.change(name, READS, restore, intent)
-
-    def change(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
-        if role := shipped_roles().get(key):
-            del role["_id"]
-            self._documents.update_one({"_id": key}, {"$setOnInsert": role}, upsert=True)
-        return super().change(key, reads, rule, intent)
-
-    def _where(self, key: str) -> Document:
-        return {"_id": key}
-
-
-class Staff:
-    """The accounts that have a role, or a Power flag for the API."""
-
-    def __init__(self, storage: Storage, roles: Roles) -> None:
-        self._users = storage.db["users"]
-        self._locks = storage.db[LOCKS.name]
-        self._clock = storage.clock
-        self._roles = roles
-
-    def walk(self, *fields: str) -> Iterator[Document]:
-        """Yield the accounts of staff, by name."""
-        yield from self._users.find(IS_STAFF, [*fields], sort=[("NameKey", 1)])
-
-    def count_with(self, role: str) -> int:
+    def count_holders(self, role: str) -> int:
         """Return how many accounts have a role, which may have been removed."""
         held = [{field: role} for field in ("Roles", "GroupRoles")]
         return self._users.count_documents({"$or": held})
 
+    def change(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        """Apply a rule to a role, which is a removed one if there was none of this name."""
+        with self.one_at_a_time():
+            if not self._documents.find_one({"_id": key}, ["_id"]):
+                # A worker of an older release may have just stored it.
+                with suppress(DuplicateKeyError):
+                    return self._insert(self._unstored(key), self._guarded(rule), intent)
+            return super().change(key, reads, self._guarded(rule), intent)
+
+    def _unstored(self, name: str) -> Document:
+        blank = {**new_role(name, [], None), "RemovedAt": self.now()}
+        return shipped_roles().get(name, blank)
+
+    def _insert(self, role: Document, rule: Rule, intent: Intent) -> Applied:
+        change = rule(role)
+        changes = field_changes(SUBJECT, role, change.fields)
+        entry = self._swapper.insert({**role, **change.fields}, intent, changes)
+        return Applied(change.answer, entry=entry)
+
+    def preview(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
+        role = self._documents.find_one({"_id": key}, [*reads]) or self._unstored(key)
+        change = self._guarded(rule)(role)
+        return {"Changes": field_changes(SUBJECT, role, change.fields)}
+
+    def _guarded(self, rule: Rule) -> Rule:
+        """Return a rule that also raises LastAdministrator if nobody would manage staff."""
+
+        def guarded(role: Document) -> Change:
+            change = rule(role)
+            after = {**role, **change.fields}
+            if ADMINISTERING in permissions_of_role(role) - permissions_of_role(after):
+                self.require_administrator(changed={role["_id"]: after})
+            return change
+
+        return guarded
+
+    def _where(self, key: str) -> Document:
+        return {"_id": key}
+
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
         """Let one change of staff at a time pass: two administrators could remove each other."""
-        mine, now = str(uuid.uuid4()), self._clock.now()
-        free = {"_id": "staff", "Until": {"$lte": now}}
-        taken = {"$set": {"By": mine, "Until": now + LONGEST}}
-        try:
-            self._locks.update_one(free, taken, upsert=True)
-        except DuplicateKeyError:
-            raise Unavailable("Somebody is changing staff right now; please try again.") from None
+        mine, ends = str(uuid.uuid4()), time.monotonic() + PATIENCE_SECONDS
+        while not self._lock(mine):
+            if time.monotonic() > ends:
+                raise Unavailable("Others are changing staff right now; please try again.")
+            time.sleep(random.uniform(PAUSE_SECONDS, 2 * PAUSE_SECONDS))  # nosec B311 # noqa: S311 (no secret)
         try:
             yield
         finally:
-            self._locks.update_one({"_id": "staff", "By": mine}, {"$set": {"Until": now}})
+            self._locks.delete_one({"_id": "staff", "By": mine})
+            self._forget_callers()
+
+    def _lock(self, mine: str) -> bool:
+        """Take the lock of staff, and return whether nobody else has it."""
+        now = self.now()
+        free = {"_id": "staff", "Until": {"$lte": now}}
+        taken = {"$set": {"By": mine, "Until": now + LONGEST}}
+        with suppress(DuplicateKeyError):
+            self._locks.update_one(free, taken, upsert=True)
+            return True
+        return False
 
     def require_administrator(
         self, but: str | None = None, changed: dict[str, Document] | None = None
@@ -126,17 +146,50 @@ class Staff:
 
         The account whose id is in but does not count, and changed has roles as they would become.
         """
-        roles, now = {**self._roles.all(), **(changed or {})}, self._clock.now()
+        roles, now = {**self.all(), **(changed or {})}, self.now()
         naming = [
-            name
-            for name, role in roles.items()
-            if Permission.STAFF_MANAGE in permissions_of_role(role)
+            name for name, role in roles.items() if ADMINISTERING in permissions_of_role(role)
         ]
         held = [{field: {"$in": naming}} for field in ("Roles", "GroupRoles")]
         where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}}
         for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]):
-            may = rights_of(user, roles).permissions
             # Somebody who has not accepted an invitation yet cannot sign in.
             can_sign_in = any(map(user.get, WAYS_IN)) and not is_in_force(user, BAN, now)
-            if Permission.STAFF_MANAGE in may and can_sign_in:
+            if can_sign_in and ADMINISTERING in rights_of(user, roles).permissions:
                 yield user
+
+
+class Staff:
+    """The accounts that have a role, or that may use the API without one."""
+
+    def __init__(self, storage: Storage, roles: Roles, users: Users) -> None:
+        self._collection = storage.db["users"]
+        self._roles = roles
+        self._users = users
+        self.find_earlier = users.find_earlier
+
+    def walk(self, *fields: str) -> Iterator[Document]:
+        """Yield the accounts of staff, by name."""
+        yield from self._collection.find(IS_STAFF, [*fields], sort=[("NameKey", 1)])
+
+    def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        """Apply a rule to what an account may do, and delete the tokens that became void."""
+        with self._roles.one_at_a_time():
+            return self._users.change_and_sweep(key, reads, self._guarded(rule), intent)
+
+    def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
+        return self._users.preview(key, reads, self._guarded(rule), intent)
+
+    def _guarded(self, rule: Rule) -> Rule:
+        """Return a rule that also raises LastAdministrator if nobody would manage staff."""
+
+        def guarded(user: Document) -> Change:
+            change, roles = rule(user), self._roles.all()
+            before, after = (
+                rights_of(one, roles).permissions for one in (user, {**user, **change.fields})
+            )
+            if ADMINISTERING in before - after:
+                self._roles.require_administrator(but=user["_id"])
+            return change
+
+        return guarded

@@ -141,11 +141,15 @@ class Mailer:
         minutes = max(1, self._config[letter.seconds] // 60)
         facts = {"code": code, "minutes": minutes, "days": max(1, minutes // 1440)}
         # Browsers do not send a fragment, so no log contains the code.
-        address = self._config["PUBLIC_URL"] or request.host_url.rstrip("/")
-        facts["link"] = f"{address}/console/invitation#{user['_id']}.{code}"
+        facts["link"] = self.link(f"invitation#{user['_id']}.{code}")
         facts["game"] = self._config["GAME_NAME"]
         subject = self._config[letter.subject]
         self.send(subject, letter.template, user["Name"], user["Email"], **facts)
+
+    def link(self, path: str) -> str:
+        """Return the address of a page of the console."""
+        address = self._config["PUBLIC_URL"] or request.host_url.rstrip("/")
+        return f"{address}/console/{path}"
 
     def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:
         """Send a mail; raise MailNotSent if it was certainly not sent, else Unavailable."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.auth.permissions import Need, Permission
 from app.auth.scopes import Scope
-from app.operations import Operation
+from app.operations import Operation, Prepare
 from app.users.schemas import (
     ManageEmailArgs,
     ManagePasswordArgs,
@@ -21,17 +21,18 @@ NOT_KEPT = "the former password is not kept"
 def account_operation(
     name: str,
     *,
-    made_by: str,
+    made_by: str | Prepare,
     inverse: str,
     sentence: str,
     arguments: Any = None,
+    subject: str = "user",
     needs: tuple[Need, ...] | None = (Permission.USERS_CHANGE,),
     **facts: Any,
 ) -> Operation:
-    """Return an operation of accounts, which has its own rule and cannot be undone."""
+    """Return an operation of accounts that cannot be undone."""
     return Operation(
         name=name,
-        subject="user",
+        subject=subject,
         needs=needs,
         arguments=arguments,
         prepare=made_by,

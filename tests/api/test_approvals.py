@@ -11,6 +11,7 @@ import pytest
 import config
 from app.approvals.store import ABANDONED, Approvals
 from app.auth.permissions import Permission
+from app.auth.shipped_roles import new_role
 from app.batches.background import BatchWorker
 from app.errors import Unavailable
 from app.players.store import Players
@@ -87,7 +88,12 @@ def test_who_may_not_decide(client, person, clerk, senior, asked, db, world):
             refused = decide(other, asked, verb, body, 403).json
             assert refused["Code"] == "PERMISSION_MISSING", (name, verb)
     limited = person("C", LargestQuantity=49)
-    assert decide(limited, asked, status=403).json["Code"] == "OVER_LIMIT"
+    refused = decide(limited, asked, status=403).json
+    assert (refused["Code"], refused["Message"]) == (
+        "OVER_LIMIT",
+        "You cannot approve this: it is over your own limit: you may move 49 of an item at once, "
+        "not 50 (LargestQuantity). A colleague with a higher limit can.",
+    )
     small = person("D", ItemsPerDay=60)
     for verb, body in (("approve", None), ("decline", {"Why": "No."})):
         assert decide(clerk, asked, verb, body, 403).json["Code"] == "OWN_REQUEST"
@@ -199,7 +205,10 @@ def test_what_has_become_impossible_waits(senior, asked, db):
 def test_both_must_still_have_their_rights(senior, asked, db, clerk):
     db.roles.update_one({"_id": "role of Junior"}, {"$pull": {"Permissions": "items.move"}})
     refused = decide(senior, asked, status=409).json
-    assert (refused["Code"], "items.move" in refused["Message"]) == ("ASKER_MAY_NOT", True)
+    assert (refused["Code"], refused["Message"]) == (
+        "ASKER_MAY_NOT",
+        "The person who asked may no longer do this: they lack the permission 'items.move'.",
+    )
     db.users.delete_one({"_id": clerk.user["_id"]})
     assert "the account is gone" in decide(senior, asked, status=409).json["Message"]
     assert held(db) == 0
@@ -365,22 +374,83 @@ def test_changes_of_roles_need_two_people(app, staff, person, world, db):
         ("POST staff", {"Name": "Eve", "Email": "eve@example.com", "Roles": ["viewer"]}),
     ):
         assert admin(request, body, 403).json["Code"] == "NEEDS_APPROVAL", request
+    more = {**wanted, "Permissions": ["players.read", "staff.manage"]}
+    eve = {"Name": "Eve", "Email": "eve@example.com", "Roles": ["guest"]}
     requests = [
-        {"Operation": "create-role", "Arguments": {"Name": "guest", **wanted}},
-        {"Operation": "set-roles", "Subject": "Bob", "Arguments": {"Roles": ["guest"]}},
-        {"Operation": "change-role", "Subject": "guest", "Arguments": wanted},
-        {"Operation": "remove-role", "Subject": "guest"},
+        ({"Operation": "create-role", "Arguments": {"Name": "guest", **wanted}}, "players.read"),
+        (
+            {"Operation": "set-roles", "Subject": "Bob", "Arguments": {"Roles": ["guest"]}},
+            "players.read",
+        ),
+        ({"Operation": "invite", "Arguments": eve}, "players.read"),
+        ({"Operation": "change-role", "Subject": "guest", "Arguments": more}, "staff.manage"),
+        ({"Operation": "remove-role", "Subject": "guest"}, "staff.manage"),
     ]
-    for body in requests:
+    for body, changed in requests:
         asked = junior("POST approvals", {**body, "Reason": "A new colleague"}).json
+        (rights,) = (one for one in asked["Plan"] if one["Path"] == "Permissions")
+        assert {changed} <= {*rights["Before"]} ^ {*rights["After"]}, body
         entry = decide(admin, asked).json["Entry"]
         stored = admin(f"GET history/{entry}").json
         assert (stored["By"]["Name"], stored["ApprovedBy"]["Name"]) == ("Junior", "Admin")
     assert db.users.find_one({"Name": "Bob"})["Roles"] == ["guest"]
+    invited = db.users.find_one({"Name": "Eve"})
+    assert (invited["Roles"], invited["PasswordHash"]) == (["guest"], None)
+    assert db.approvals.find_one({"Operation": "invite"})["Subject"]["Id"] == invited["_id"]
     # Nobody gives what they do not have, not even with an approval.
     more = {"Name": "more", "Permissions": ["privacy.erase"], "Limits": None}
     body = {"Operation": "create-role", "Arguments": more, "Reason": "x"}
     assert junior("POST approvals", body, 403).json["Code"] == "MAY_NOT_GIVE"
+
+
+def test_an_approver_approves_the_permissions_that_they_saw(app, person, world, db):
+    app.config["APPROVAL"] = ["roles"]
+    junior, admin = person("Junior"), person("Admin")
+    world.add_user(Name="Bob", Roles=["viewer"])
+    body = {"Operation": "set-roles", "Subject": "Bob", "Arguments": {"Roles": ["support"]}}
+    asked = junior("POST approvals", {**body, "Reason": "Promoted"}).json
+    paths = [change["Path"] for change in asked["Plan"]]
+    assert paths == ["Roles", "Permissions", "Limits.LargestQuantity", *paths[3:]]
+    db.roles.insert_one(new_role("support", ["privacy.erase"], None))
+    assert decide(admin, asked, status=409).json["Code"] == "PLAN_CHANGED"
+    decide(admin, asked, body={"Plan": 2})
+    assert db.users.find_one({"Name": "Bob"})["Roles"] == ["support"]
+    # The person who asked must still have what they give.
+    asked = junior("POST approvals", {**body, "Arguments": {"Roles": []}, "Reason": "x"}).json
+    db.roles.update_one({"_id": "role of Junior"}, {"$pull": {"Permissions": "privacy.erase"}})
+    assert decide(admin, asked, status=409).json["Code"] == "ASKER_MAY_NOT"
+
+
+def test_a_transfer_over_a_limit_can_be_asked_for(clerk, senior, staff, player, world, db):
+    world.add_player(Name="Bea")
+    staff("POST players/Aladric/items/give", {"itemid": ITEM, "quantity": 50})
+    args = {"itemid": ITEM, "quantity": 50, "to": "Bea"}
+    refused = clerk("POST players/Aladric/items/transfer", args, 403).json
+    assert "You can ask a colleague to approve it." in refused["Message"]
+    body = {"Operation": "transfer", "Subject": "Aladric", "Arguments": args, "Reason": "x"}
+    clerk("POST approvals", {**body, "Arguments": {**args, "to": "Aladric"}}, 400)
+    asked = clerk("POST approvals", body).json
+    assert asked["Plan"][0]["After"] is None
+    entry = senior(f"GET history/{decide(senior, asked).json['Entry']}").json
+    assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
+    assert db.players.find_one({"Name": "Bea"})["Inventory"]["0"]["Quantity"] == 50
+    assert held(db) == 50
+
+
+def test_those_who_may_approve_get_a_mail(person, clerk, senior, player, data_dir):
+    person("Other", (Permission.APPROVE, Permission.PLAYERS_READ))
+    for _ in range(2):
+        clerk("POST approvals", ASK, Idempotency_Key="a")
+    (mail,) = (data_dir / "outbox").glob("*.eml")
+    text = mail.read_text().replace("=\n", "")
+    assert senior.user["Email"] in text
+    assert "Junior asks for an approval: give, Aladric." in text
+    assert "/console/approvals/" in text
+
+
+def test_a_mail_that_cannot_be_sent_does_not_matter(clerk, senior, player, data_dir):
+    (data_dir / "outbox").write_text("a file, where a folder should be")
+    assert clerk("POST approvals", ASK).json["State"] == "waiting"
 
 
 def test_a_wrong_rule_is_refused_at_the_start():
@@ -500,7 +570,9 @@ class TestConsole:
         assert "Ask for approval" in junior.submit(path, 403, **fields).text
         asked = junior.submit(path, 303, ask="1", reason="Promoted", **fields)
         page = asked.headers["Location"].removeprefix("/console").split("?")[0]
-        assert "support" in admin.read(page)
+        text = admin.read(page)
+        assert "Roles: +support, −viewer" in text
+        assert "Permissions: +users.read, +items.move" in text
         admin.submit(f"{page}/approve", 303, Plan="1")
         assert db.users.find_one({"_id": bob})["Roles"] == ["support"]
 

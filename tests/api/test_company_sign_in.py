@@ -386,6 +386,17 @@ def test_roles_follow_the_groups_at_each_sign_in(app, browser, db, anna, provide
     assert {entry["By"]["UserId"] for entry in entries} == {anna["_id"]}
 
 
+def test_groups_do_not_remove_the_last_administrator(app, browser, db, anna, provider, world):
+    configure(app, OPENID_GROUP_ROLES=["admins=administrator"])
+    db.users.update_one({"_id": anna["_id"]}, {"$set": {"GroupRoles": ["administrator"]}})
+    provider.person["groups"] = []
+    assert sign_in(browser).status_code == 303
+    assert db.users.find_one({"_id": anna["_id"]})["GroupRoles"] == ["administrator"]
+    world.add_user(PASSWORD, Roles=["administrator"])
+    sign_in(browser)
+    assert db.users.find_one({"_id": anna["_id"]})["GroupRoles"] == []
+
+
 def test_a_group_alone_opens_the_console_and_only_as_far_as_its_role(
     app, browser, db, provider, creating
 ):

@@ -196,6 +196,19 @@ def test_administrators_who_remove_each_other_leave_one(app, world):
         world.db.users.update_many({}, {"$set": {"Roles": ["administrator"]}})
 
 
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_changes_of_staff_wait_for_their_turn(app, staff, world):
+    people = [world.add_user() for _ in range(16)]
+
+    def give(user):
+        own = Caller(app.test_client(), staff.headers, "/api/v1/")
+        return set_roles(own, user, "viewer", status=None).status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(give, people)) == {200}
+    assert world.db.users.count_documents({"Roles": "viewer"}) == 16
+
+
 def test_every_permission_is_in_a_shipped_role():
     assert {name for names, _ in SHIPPED.values() for name in names} == {
         permission.value for permission in Permission

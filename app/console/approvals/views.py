@@ -60,8 +60,16 @@ def with_words(stored: Document) -> Document:
     entry = {**shown, "Arguments": told, "Changes": shown["Plan"], "UndoneBy": None}
     (texts,) = table_entries([entry])
     kind = kinds().get(shown["Operation"])
-    lines = [Line(kind.title)] if kind and kind.title else texts["Lines"]
-    return {**shown, "Arguments": told, "Lines": lines, "Changes": texts["Changes"]}
+    title = [Line(kind.title)] if kind and kind.title else []
+    # History does not record all arguments, such as an address, but the approver needs them.
+    own = {name: value for name, value in shown["Arguments"].items() if name[:1].isupper()}
+    return {
+        **shown,
+        "Arguments": {**told, **own},
+        "Lines": title or texts["Lines"],
+        "Effects": texts["Lines"] if title else (),
+        "Changes": texts["Changes"],
+    }
 
 
 def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:

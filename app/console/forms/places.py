@@ -29,6 +29,7 @@ from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unav
 from app.execution import execute, preview
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
+from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.naming import name_key
 from app.types import Document
@@ -158,14 +159,22 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
         return form.act(sent, **path)
     make = preview if sent.is_preview else execute
     operation: Any = form.operation
-    return make(operation, place.store, path["key"], sent.args)
+    return make(operation, place.store, next(iter(path.values()), None), arguments(sent))
+
+
+def arguments(sent: Submission) -> Document:
+    """Return the arguments of a form's operation: the typed values, or the body made of them."""
+    form = sent.form
+    if form.body and form.operation and form.operation.arguments:
+        args: Document = load(form.operation.arguments, form.body(sent))
+        return args
+    return sent.args
 
 
 def _ask(sent: Submission, path: dict[str, Any]) -> Document:
     """Ask a colleague to approve what a form would do; the page of an entry is about its undo."""
     subject = str(next(iter(path.values()), ""))
-    body = sent.form.body(sent) if sent.form.body else sent.args
-    args = {"id": subject} if "entry_id" in path else body or {}
+    args = {"id": subject} if "entry_id" in path else arguments(sent)
     return ask(sent.form.asks, subject, args)[0]
 
 

@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 from app.console.forms.reading import fields_to_resend, typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
-from app.console.stores import staff
+from app.console.stores import roles
 from app.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
 from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
 from app.http.tracing import request_id
@@ -66,7 +66,7 @@ def managers() -> list[str]:
     """Return the names of some who manage staff, if somebody is signed in."""
     if session.current_session() is None:
         return []
-    return [str(user.get("Name")) for user in islice(staff.administrators(), MOST_MANAGERS)]
+    return [str(user.get("Name")) for user in islice(roles.administrators(), MOST_MANAGERS)]
 
 
 def problem_page(

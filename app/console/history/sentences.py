@@ -144,6 +144,14 @@ def _name_lines(change: Document, _: Names) -> list[Line]:
     return [Line(f"Renamed: {_arrow(change, short_text)}" if is_known else "Renamed")]
 
 
+def _list_lines(change: Document, _: Names) -> list[Line]:
+    """Return which texts were added to a list, and which removed from it."""
+    before, after = (change[side] or [] for side in ("Before", "After"))
+    added = [f"+{name}" for name in after if name not in before]
+    removed = [f"{MINUS}{name}" for name in before if name not in after]
+    return [Line(f"{change['Path']}: {', '.join([*added, *removed]) or 'in another order'}")]
+
+
 def _field_lines(change: Document, names: Names) -> list[Line]:
     return [Line(f"{change['Path']}: {_arrow(change, lambda value: value_text(value, names))}")]
 
@@ -159,6 +167,7 @@ _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
     "Notes": lambda *_: [Line("Note hidden or shown again")],
     "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
     "Name": _name_lines,
+    **dict.fromkeys(("Roles", "GroupRoles", "Permissions"), _list_lines),
 }
 
 
@@ -184,6 +193,8 @@ def whole_text(value: Any) -> str:
         return f"{value:%Y-%m-%d %H:%M:%S} UTC"
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value) or "nothing"
     return json.dumps(value, default=_as_text, ensure_ascii=False)
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from flask import Response
-
 from app.auth import guard
-from app.auth.permissions import LIMIT_NAMES, Permission, limits_of, permissions_of_role
+from app.auth.permissions import (
+    LIMIT_NAMES,
+    NAMES,
+    Permission,
+    limits_of,
+    permissions_of_role,
+)
 from app.changes import Applied
 from app.console.forms.curl import as_number
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.places import arguments
 from app.console.forms.schemas import InvitationForm, NewRoleForm, RoleForm
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to
@@ -19,8 +24,7 @@ from app.console.stores import roles
 from app.errors import QuartermasterError
 from app.http.api import Schema
 from app.http.intents import intent, keyed_intent
-from app.naming import Lookup
-from app.staff import management
+from app.staff import operations
 from app.staff.domain import NAME_RULE, require_given
 from app.staff.operations import (
     CHANGE_ROLE,
@@ -75,12 +79,12 @@ def why_role_is_closed(name: str) -> str:
 
 
 def why_permission_is_closed(name: str) -> str:
-    has = guard.caller().may(Permission(name))
+    has = guard.caller().may(NAMES[name])
     return "" if has else "You do not have it yourself, so you cannot give or take it."
 
 
 def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
-    return {name: Permission(name).about for name in names}
+    return {name: NAMES[name].about for name in names}
 
 
 def checked_roles(sent: Submission) -> list[str]:
@@ -106,45 +110,8 @@ def role_values(role: Document) -> dict[str, Any]:
 
 
 def invite(sent: Submission) -> Applied:
-    args = {"Name": sent.args["Name"], "Roles": checked_roles(sent)}
-    meant = keyed_intent(INVITE, args, unrecorded=("Name",))
-    return management.invite(
-        sent.args["Name"], sent.args["Email"], args["Roles"], guard.caller().rights, meant
-    )
-
-
-def send_again(_: Submission, key: Lookup) -> Applied:
-    return management.invite_again(key, guard.caller().rights, intent(INVITE))
-
-
-def set_roles(sent: Submission, key: Lookup) -> Applied:
-    names = checked_roles(sent)
-    return management.set_roles(key, names, guard.caller().rights, intent(SET_ROLES, Roles=names))
-
-
-def set_disabled(sent: Submission, key: Lookup) -> Applied:
-    operation = sent.form.operation
-    is_disabled = operation is DISABLE_ACCOUNT
-    meant = intent(operation or ENABLE_ACCOUNT)
-    return management.set_disabled(key, is_disabled, guard.caller().rights, meant)
-
-
-def create_role(sent: Submission) -> Applied:
-    name, wanted = sent.args["Name"], role_body(sent)
-    meant = intent(CREATE_ROLE, Name=name, **wanted)
-    return management.create_role(name, wanted, guard.caller().rights, meant)
-
-
-def change_role(sent: Submission, role: str) -> Applied:
-    wanted = role_body(sent)
-    return management.change_role(
-        role, wanted, guard.caller().rights, intent(CHANGE_ROLE, **wanted)
-    )
-
-
-def to_role(applied: Applied, _: Submission, role: str = "") -> Response:
-    name = role or applied.entry["Subject"]["Id"] if applied.entry else role
-    return done(applied, path_to("roles", name))
+    args = arguments(sent)
+    return operations.invite(args, keyed_intent(INVITE, args))
 
 
 def is_open(target: Target) -> bool:
@@ -188,9 +155,6 @@ INVITE_FORM = Form(
     },
     about="Makes an account, and mails a link to choose a password. The link works once.",
     is_sensitive=True,
-    lead=lambda applied, *_, **__: done(
-        applied, path_to("staff", applied.entry["Subject"]["Id"] if applied.entry else "")
-    ),
 )
 SET_ROLES_FORM = Form(
     SET_ROLES,
@@ -198,7 +162,6 @@ SET_ROLES_FORM = Form(
     "Set the roles",
     (ROLES,),
     name="roles",
-    act=set_roles,
     # The roles are check boxes.
     schema=Schema(),
     body=lambda sent: {"Roles": checked_roles(sent)},
@@ -212,7 +175,7 @@ AGAIN = Form(
     "Send the invitation again",
     name="invite-again",
     path="invite",
-    act=send_again,
+    act=lambda _, key: operations.invite_again(key, intent(INVITE)),
     view="invite_staff_again",
     about="Mails a new link. The former one stops working.",
     is_offered=lambda target: is_open(target) and target.record["IsInvited"],
@@ -223,7 +186,6 @@ DISABLE = Form(
     "Disable {name}",
     name="disable",
     card="Access",
-    act=set_disabled,
     about="Sign-ins, tokens and keys stop working within seconds. The person can still play.",
     confirm="You can enable the account again.",
     is_sensitive=True,
@@ -235,7 +197,6 @@ ENABLE = Form(
     "Enable {name}",
     name="enable",
     card="Access",
-    act=set_disabled,
     is_sensitive=True,
     is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
 )
@@ -246,11 +207,9 @@ CREATE = Form(
     (Field("Name", "Name", NAME_RULE, html=AS_TYPED), *PARTS),
     path="",
     card="New role",
-    act=create_role,
     schema=NewRoleForm(),
     body=lambda sent: {"Name": sent.value("Name", "NAME"), **role_body(sent)},
     is_sensitive=True,
-    lead=to_role,
 )
 CHANGE = Form(
     CHANGE_ROLE,
@@ -258,20 +217,17 @@ CHANGE = Form(
     "Save",
     PARTS,
     name="change",
-    act=change_role,
     schema=RoleForm(),
     body=role_body,
     about="Everybody who has the role notices within seconds.",
     replaces="",
     is_sensitive=True,
-    lead=to_role,
 )
 REMOVE = Form(
     REMOVE_ROLE,
     "Remove this role…",
     "Remove {name}",
     name="remove",
-    act=lambda _, role: management.remove_role(role, guard.caller().rights, intent(REMOVE_ROLE)),
     about="Those who have it lose what it allowed.",
     confirm=NOT_UNDONE,
     is_sensitive=True,

@@ -27,10 +27,9 @@ from app.console.staff.forms import (
     role_values,
 )
 from app.console.stores import history, roles, staff, users
-from app.errors import NotFound
 from app.naming import Lookup
 from app.second_factor.domain import has_factor
-from app.staff.management import public_staff
+from app.staff.domain import public_staff
 from app.types import Document
 
 WEEK = timedelta(days=7)
@@ -104,7 +103,7 @@ def roles_page(_: str, sent: Submission | None) -> Response:
 
 
 def role_page(_: str, sent: Submission | None, role: str) -> Response:
-    found = find_stored(role)
+    found = roles.get(role)
     changes = changes_of("role", role, PAGE_SIZE)
     path = path_to("roles", role)
     target = Target(path, role, role, {}, changes["entries"], role_values(found))
@@ -120,20 +119,13 @@ def role_page(_: str, sent: Submission | None, role: str) -> Response:
     )
 
 
-def find_stored(role: str) -> Document:
-    found = roles.all().get(role)
-    if found is None:
-        raise NotFound("role", role)
-    return found
-
-
 def find_person(key: Lookup) -> Found:
     user = users.get(key, "Name")
     return Found(user["_id"], user["Name"])
 
 
 def find_role(role: str) -> Found:
-    return Found(find_stored(role)["_id"], role)
+    return Found(roles.get(role)["_id"], role)
 
 
 place = partial(Place, needs=NEEDS)
@@ -146,9 +138,18 @@ register(
         person_page,
         find_person,
         "user",
+        staff,
     )
 )
-register(place("/roles", ("roles",), {"all": [CREATE]}, roles_page))
+register(place("/roles", ("roles",), {"all": [CREATE]}, roles_page, store=roles))
 register(
-    place("/roles/<role>", ("roles",), {"role": [CHANGE, REMOVE]}, role_page, find_role, "role")
+    place(
+        "/roles/<role>",
+        ("roles",),
+        {"role": [CHANGE, REMOVE]},
+        role_page,
+        find_role,
+        "role",
+        roles,
+    )
 )

@@ -15,7 +15,7 @@ entry nevertheless, the transfer is settled.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from bson import ObjectId
@@ -82,12 +82,34 @@ class Transfers:
     def _marked(self) -> Sequence[str]:
         return [player["_id"] for player in self._players.find(TRANSFERRING, ["_id"])]
 
-    def make(self, key: Lookup, args: Document, intent: Intent) -> Applied:
-        """Move items from a player to another one."""
+    def preview(self, key: Lookup, args: Document) -> list[Document]:
+        """Return how moving items to another player would change the sender; raise if it cannot."""
+        meant, taken = Intent("", NOBODY), {name: args[name] for name in ("itemid", "quantity")}
+        rules: tuple[Rule, Rule] = (partial(take_any, **taken), self._probe(args))
+        sent, _ = (
+            self._store.preview(Lookup.parse(id_), CONTAINERS, rule, meant)
+            for id_, rule in zip(self._ids(key, args), rules, strict=True)
+        )
+        changes: list[Document] = sent["Changes"]
+        return changes
+
+    def _ids(self, key: Lookup, args: Document) -> tuple[str, str]:
+        """Return the ids of the sender and of the receiver."""
+        sender, receiver = self._store.get_id(key), self._store.get_id(Lookup.parse(args["to"]))
+        if sender == receiver:
+            raise InvalidField("to", "Must be another player.")
+        return sender, receiver
+
+    def make(
+        self,
+        key: Lookup,
+        args: Document,
+        intent: Intent,
+        checked: Callable[[Rule], Rule] = lambda rule: rule,
+    ) -> Applied:
+        """Move items from a player to another one; checked may wrap the rule of the sender."""
         try:
-            sender, receiver = self._store.get_id(key), self._store.get_id(Lookup.parse(args["to"]))
-            if sender == receiver:
-                raise InvalidField("to", "Must be another player.")
+            sender, receiver = self._ids(key, args)
             named = {n: v for n, v in intent.arguments.items() if n != "To"}
             taken = {"itemid": args["itemid"], "quantity": args["quantity"]}
             answer = {"ItemId": args["itemid"], "Quantity": args["quantity"], "To": receiver}
@@ -95,7 +117,7 @@ class Transfers:
             sent = intent._replace(arguments={**named, "To": receiver})
             got = intent._replace(arguments={**named, "From": sender})
             return self._move(
-                Side(sender, partial(take_any, **taken), sent),
+                Side(sender, checked(partial(take_any, **taken)), sent),
                 Side(receiver, self._probe(args), got),
                 mark,
             )
