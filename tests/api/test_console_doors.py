@@ -252,27 +252,3 @@ def test_no_body_is_read_before_the_caller_is_known(
             answer = browser.stream(path, body, content_type, is_chunked)
             assert answer.status_code in ((status, 401) if door.roles else (404,)), door
             assert body.taken == 0, door
-
-
-@pytest.mark.parametrize("roles", CALLERS[1:4], ids=lambda roles: roles[-1].value)
-def test_a_page_shows_no_link_and_no_form_that_the_caller_may_not_use(app, world, scene, roles):
-    world.add_user(PASSWORD, roles=roles, Name="caller")
-    scene()
-    browser = Visitor(app)
-    browser.sign_in("caller")
-    held = {role.value for role in roles}
-    pages = [door for door in CONSOLE_DOORS if door.method == "GET" and set(door.roles) <= held]
-    for page in pages:
-        text = browser.get(page.path_with(VALUES).removeprefix("/console")).text
-        for path in re.findall(r'(?:href|action)="(/console[^"?#]*)', text):
-            assert any(set(door.roles) <= held for door in doors_at(path)), (page, path)
-
-
-def doors_at(path):
-    """Return the doors that a path leads to, but for the one that leads nowhere."""
-    return [
-        door
-        for door in CONSOLE_DOORS
-        if door.route != "/console/[one]"
-        and re.fullmatch(re.escape(door.shape[1]).replace(r"\*", "[^/]+"), path)
-    ]

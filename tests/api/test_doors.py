@@ -235,8 +235,8 @@ def test_a_head_or_a_slash_too_many_opens_no_more(caller, client, scene):
     refusal = 401 if caller is STRANGER else 403
     headers = scene(caller)
     for door in doors_for(caller):
-        methods = {door.method, "HEAD"} if door.method == "GET" else {door.method}
-        for method, slash in itertools.product(methods, ("", "/")):
+        tried = [(door.method, "/"), *([("HEAD", "")] if door.method == "GET" else [])]
+        for method, slash in tried:
             answer = ask(client, door, headers, method, slash)
             is_refused = not roles_of(caller) >= set(door.roles)
             assert (answer.status_code == refusal) == is_refused, (door, method, slash)

@@ -247,7 +247,7 @@ def test_nobody_comes_back_after_an_erasure_that_was_finished(
         for left in (db.batch_rows, db.batch_parts):
             assert left.count_documents({"Batch": {"$nin": batch_ids}}) == 0, when
 
-    at_every_step(begin, erase, check, stride=2)
+    at_every_step(begin, erase, check, stride=5)
 
 
 def test_an_erasure_that_comes_late_writes_no_other_name_back(
@@ -273,7 +273,7 @@ def test_an_erasure_that_comes_late_writes_no_other_name_back(
         finish(app)
         assert people.found_in(db, ["Zwartje", "Zwillem"]) == [], when
 
-    at_every_step(begin, lambda staff: erase("Zwillem", other(staff)), check, stride=4)
+    at_every_step(begin, lambda staff: erase("Zwillem", other(staff)), check, stride=9)
 
 
 class TestRestoring:

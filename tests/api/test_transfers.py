@@ -352,7 +352,7 @@ def test_a_worker_may_stand_still_while_others_go_on(app, meanwhile, operations)
         if meanwhile in ("finish", "again"):
             assert things(ann, bob) == things(*pair.before), note
 
-    at_every_step(begin, others, check, operations, stride=1 if operations is WRITES else 4)
+    at_every_step(begin, others, check, operations, stride=2 if operations is WRITES else 7)
 
 
 @on_mongodb

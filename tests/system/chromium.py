@@ -19,6 +19,8 @@ def running():
     options.binary_location = BROWSER
     options.add_argument("--headless=new")
     options.add_argument("--disable-dev-shm-usage")
+    # To optimize what a page runs once takes longer than to run it.
+    options.add_argument("--js-flags=--no-turbofan --no-maglev")
     if os.geteuid() == 0:  # to whom Chromium refuses its sandbox
         options.add_argument("--no-sandbox")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})

@@ -158,6 +158,7 @@ def test_a_file_that_is_no_batch_is_a_sentence(quartermaster, real_db, tmp_path)
     assert real_db.batches.count_documents({}) == 0
 
 
+@pytest.mark.everything
 def test_an_interrupted_run_goes_on(quartermaster, real_db, mongodb_uri, tmp_path, gifts):
     """By Ctrl-C and by kill -9, in the middle of a larger batch."""
     many = [make_player() for _ in range(ROWS)]

@@ -279,7 +279,7 @@ RECTANGLES = """
 
 def test_suggestions_lie_below_the_field_that_somebody_types_in(console, session):
     tried = set()
-    for path in PAGES.values():
+    for path in some(PAGES.values(), 12):
         fields = suggesting_fields(console, session, path) - tried
         if fields:
             console.open(path)
@@ -289,7 +289,8 @@ def test_suggestions_lie_below_the_field_that_somebody_types_in(console, session
                 console.resize(width)
                 assert_list_is_below(console, id_, width)
         tried |= fields
-    assert tried == FIELDS_WITH_SUGGESTIONS
+    assert tried <= FIELDS_WITH_SUGGESTIONS
+    assert tried == FIELDS_WITH_SUGGESTIONS or not tiers.is_everything
 
 
 def suggesting_fields(console, session, path):

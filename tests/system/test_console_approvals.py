@@ -5,6 +5,7 @@ from app.auth.shipped_roles import new_role
 from app.demo.names import guid
 from tests.system.conftest import with_scripts
 from tests.system.console import DARK, LIGHT, NARROW, WIDE, Demo, session_cookie
+from tests.tiers import some
 
 TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
 PLAYER = Demo("player", 99)
@@ -37,7 +38,7 @@ def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     console.open("/approvals")
     assert "Lost in the crash." in console.text(".entries tbody tr")
     console.bring_axe()
-    for width, scheme in ((WIDE, LIGHT), (NARROW, LIGHT), (WIDE, DARK)):
+    for width, scheme in some([(NARROW, DARK), (WIDE, LIGHT)], 1):
         console.look(width, scheme)
         for path in ("/approvals", page):
             console.open(path)

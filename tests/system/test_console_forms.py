@@ -54,6 +54,7 @@ def test_giving_is_previewed_in_the_slots_told_and_undone_from_the_notice(consol
     assert console.slots == before
 
 
+@pytest.mark.everything
 def test_back_shows_what_was_typed(console, player):
     console.open(player.path)
     console.send("give", itemid=TONIC, quantity="2")
@@ -396,6 +397,7 @@ def test_what_was_typed_and_not_sent_is_back_where_it_was_typed(console, user):
     assert console.all(".restored") == []
 
 
+@pytest.mark.everything
 @with_scripts
 def test_what_was_typed_is_shown_to_nobody_else_and_not_after_signing_out(
     console, demo, player, user

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.rst").read_text()
 FUTURE = "from __future__ import annotations\n"
@@ -98,6 +100,7 @@ def type_into(path, after, text):
     path.write_text(f"{head}{found}{text}{rest}")
 
 
+@pytest.mark.everything
 def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
     *layers, form, table, test, _ = typed_blocks()
     for name in ("app", "config", "docs", "tests"):

@@ -38,7 +38,7 @@ ITEM = guid()
 GIVE = partial(give, itemid=ITEM, quantity=1, limits=Limits(35, 100, 1_000_000))
 STACK = {"ItemId": ITEM, "Quantity": 1}
 # Often enough for many rounds while somebody watches for a second.
-PACE_SECONDS = 0.06
+PACE_SECONDS = 0.12
 
 
 def now(**ago):
@@ -263,7 +263,7 @@ def test_a_careful_game_is_told_that_all_is_well(run, real_db, players):
     assert result.stdout.endswith("No bad habits were found.\n")
 
 
-@pytest.mark.parametrize(("kind", "habit"), CARELESS)
+@pytest.mark.parametrize(("kind", "habit"), some(CARELESS, 1))
 def test_a_careless_game_is_told_its_habit_and_no_other(found, real_db, players, kind, habit):
     game = kind(real_db, players)
     with playing(game):
@@ -613,7 +613,7 @@ def test_nothing_that_the_service_does_is_taken_for_a_game(app, world, found):
 
     def work(client):
         try:
-            while not ended.is_set():
+            while not ended.wait(PACE_SECONDS):
                 replace_imported(storage, imported, len(lives))
                 client.live(*people.pop())
                 lives.append(1)

@@ -148,6 +148,7 @@ def test_one_machine_gets_a_set_its_accounts_and_a_prepared_database(machine):
         assert (machine.home / "etc/systemd/system" / unit_).exists()
 
 
+@pytest.mark.everything
 @needs_mongosh
 def test_the_script_that_makes_accounts_may_run_again_and_gives_new_passwords(machine):
     password = re.search(r"quartermaster:(\w+)@", machine.settings()["MONGODB_URI"])[1]
@@ -167,6 +168,7 @@ def test_the_newest_release_file_is_what_is_installed(machine):
     assert (machine.home / "opt/quartermaster/current").readlink() == Path(RELEASE)
 
 
+@pytest.mark.everything
 @needs_mongosh
 def test_history_names_who_has_run_a_command(machine):
     """Not the passing user as which systemd runs it."""
@@ -187,6 +189,7 @@ def test_the_log_of_mongodb_is_rotated(machine):
     wait_until(lambda: log.exists() and log.read_text())
 
 
+@pytest.mark.everything
 @needs_mongosh
 def test_a_restored_trial_is_compared_and_dropped(machine):
     (block,) = [b for b in shell_blocks(chapters()["Backups"]) if b.startswith("mongosh")]
@@ -198,6 +201,7 @@ def test_a_restored_trial_is_compared_and_dropped(machine):
         assert "quartermaster_trial" not in client.list_database_names()
 
 
+@pytest.mark.everything
 @needs_mongosh
 def test_an_account_that_may_not_prepare_serves_what_is_prepared_and_nothing_else(machine):
     account = {"revokeRolesFromUser": "quartermaster", "roles": ["dbAdmin"]}
@@ -225,6 +229,7 @@ def test_prometheus_understands_what_the_guide_gives_it(tmp_path):
     subprocess.run([PROMTOOL, "check", "config", tmp_path / "prometheus.yml"], check=True)
 
 
+@pytest.mark.everything
 @needs_promtool
 def test_alerts_are_raised_when_they_should_be_and_only_then():
     rules = ROOT / "tests" / "alerts_test.yaml"

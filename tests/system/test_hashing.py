@@ -3,6 +3,8 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.factories import sha256
 from tests.system.programs import wait_until
 
@@ -17,6 +19,7 @@ FEW = {
 }
 
 
+@pytest.mark.everything
 def test_while_passwords_are_hashed_others_are_served_and_the_surplus_is_refused(serve):
     answers, lock = [], threading.Lock()
 

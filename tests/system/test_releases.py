@@ -114,6 +114,7 @@ def replace_worker(server):
     wait_until(lambda: is_up(server), server.output)
 
 
+@pytest.mark.everything
 def test_a_worker_that_is_replaced_during_an_upgrade_serves_the_code_of_its_master(
     releases, settings
 ):

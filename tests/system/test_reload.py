@@ -51,6 +51,7 @@ def held(site, player, item):
     return sum(s["Quantity"] for kind in slots.values() for s in kind if s["ItemId"] == item)
 
 
+@pytest.mark.everything
 def test_workers_that_have_served_enough_are_replaced_and_fail_no_request(server, site):
     former = workers_of(server)
     with loaded(site):
@@ -85,6 +86,7 @@ def handed(folder, listener, **settings):
         assert process.wait(30) == 0
 
 
+@pytest.mark.everything
 def test_a_restart_under_load_fails_no_request_where_systemd_holds_the_socket(tmp_path, database):
     path = str(tmp_path / "app.sock")
     settings = {**database, "SOCKET": path, "TRUSTED_PROXIES": "1", "LOG_LEVEL": "WARNING"}

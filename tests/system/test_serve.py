@@ -73,6 +73,7 @@ def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(demo):
     )
 
 
+@pytest.mark.everything
 def test_the_demo_is_served_and_reloaded_and_ctrl_c_leaves_nothing_behind(tmp_path):
     # Nothing is killed for being late: what ends within a minute has ended by itself.
     with serving(tmp_path, "--demo", start=execute, GRACEFUL_TIMEOUT_SECONDS="300") as server:

@@ -107,6 +107,7 @@ class Keyboard:
         raise AssertionError(f"{name} is not suggested.")
 
 
+@pytest.mark.everything
 @with_scripts
 def test_a_support_case_is_solved_by_keyboard_alone(console, case):
     keyboard, player = Keyboard(console), case.player

@@ -117,6 +117,7 @@ def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
     assert_each_has(server, crowd[2:], item, 3)
 
 
+@pytest.mark.everything
 def test_a_long_file_is_given_once_however_often_others_change_the_same_player(
     server, crowd, write
 ):

@@ -36,6 +36,7 @@ def app(tmp_path):
     return app
 
 
+@pytest.mark.everything
 def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, tmp_path):
     client, world = app.test_client(), World(app)
 

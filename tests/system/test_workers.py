@@ -21,8 +21,8 @@ from tests.system.programs import serving, wait_until
 WORKERS = 3
 AUTH_CACHE_SECONDS = 2.0
 ADDRESS_LIMIT, ACCOUNT_LIMIT, GUESSES = 20, 10, 100
-BUDGET = 100
-SPENDERS = 32
+BUDGET = 60
+SPENDERS = 16
 RELIC = numbered_guid(1)
 # So often is asked that each worker has answered for sure.
 TIMES = 40

@@ -192,7 +192,7 @@ def penalise(server, account, penalty, hours):
     server.db.users.update_one({"_id": account}, change)
 
 
-@pytest.mark.parametrize("hours", [None, 1], ids=["without end", "for an hour"])
+@pytest.mark.parametrize("hours", some([1, None], 1))
 def test_whoever_is_banned_leaves(server, world, hours):
     account = somebody(server)["UserId"]
     mine = {"UserId": account, "GameWrite": {"$exists": True}}
@@ -333,7 +333,7 @@ def test_an_account_without_the_right_to_write_is_told_so(standalone):
         assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", some([signal.SIGINT, signal.SIGTERM], 1))
 def test_it_ends_cleanly_and_everybody_is_offline(mongodb_uri, tmp_path, number):
     """In an empty database, with characters of its own."""
     uri, output = mongodb_uri.replace("/?", "/empty_world?"), tmp_path / "output.txt"
@@ -381,6 +381,7 @@ def test_without_characters_or_a_database_it_says_what_it_needs(mongodb_uri, tmp
     assert "quartermaster db uri prints it." in done.stderr
 
 
+@pytest.mark.everything
 def test_a_terminal_gets_a_line_that_changes(mongodb_uri):
     terminal, side = pty.openpty()
     env = {**os.environ, "QM_MONGODB_URI": mongodb_uri, "COLUMNS": "40"}

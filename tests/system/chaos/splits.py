@@ -20,7 +20,7 @@ from tests.system.programs import wait_until
 
 # Those at the near stack leave the old primary with more changes than the new one has when the
 # split is healed; with fewer, no number of a change could be taken for another's.
-NEAR_CLIENTS, FAR_CLIENTS = 12, 3
+NEAR_CLIENTS, FAR_CLIENTS = 8, 2
 # What is under way when the network is split lives until it is healed, and each has its thread.
 WAITS = {"MONGODB_OPERATION_SECONDS": "8", "MONGODB_SELECTION_SECONDS": "8", "THREADS": "12"}
 # Which packets are dropped, and whether those of the near stack are, too.
