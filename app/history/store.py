@@ -153,7 +153,8 @@ class History:
             with pymongo.timeout(COUNT_SECONDS):
                 for id_ in user_ids:
                     own = {"Authors": id_, "At": {"$gte": since}}
-                    found[id_] = {"Changes": self._history.count_documents(own, hint="author")}
+                    count = self._history.count_documents(own, hint="author")
+                    found[id_] = {"Changes": count, "give": 0, "take": 0}
                 for group in self._history.aggregate(summed, hint="moved"):
                     found[group["_id"]["By"]][group["_id"]["Operation"]] = group["Items"]
         except PyMongoError as error:
