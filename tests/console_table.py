@@ -17,6 +17,9 @@ GET   /console/suggest/player                   api
 GET   /console/suggest/[type]                   api
 GET   /console/players                          api
 GET   /console/players/online                   api
+GET   /console/players.csv                      api
+GET   /console/players/online.csv               api
+GET   /console/players/[player]/history.csv     api
 GET   /console/players/[player]                 api
 GET   /console/players/[player]/spells          api
 GET   /console/players/[player]/variables       api
@@ -29,6 +32,12 @@ POST  /console/players/[player]/warp            api
 POST  /console/players/[player]/kick            api
 POST  /console/players/[player]/kill            api
 GET   /console/users                            api users.query
+GET   /console/users/banned                     api users.query
+GET   /console/users/muted                      api users.query
+GET   /console/users.csv                        api users.query
+GET   /console/users/banned.csv                 api users.query
+GET   /console/users/muted.csv                  api users.query
+GET   /console/users/[user]/history.csv         api users.query
 GET   /console/users/[user]                     api users.query
 GET   /console/users/[user]/history             api users.query
 GET   /console/users/[user]/notes               api users.query
@@ -49,6 +58,12 @@ POST  /console/users/[user]/keys/[one]/revoke   api users.query users.manage
 POST  /console/users/[user]/second-factor       api users.query users.manage
 POST  /console/users/[user]/erase               api users.query users.manage
 GET   /console/game                             api
+GET   /console/game.csv                         api
+GET   /console/chat.csv                         api
+GET   /console/history.csv                      api
+GET   /console/batches.csv                      api
+GET   /console/approvals.csv                    api
+GET   /console/catalogue/[type].csv             api
 GET   /console/game/[action]                    api
 GET   /console/chat                             api
 POST  /console/chat                             api
@@ -73,8 +88,11 @@ GET   /console/catalogue                        api
 GET   /console/catalogue/[type]                 api
 GET   /console/catalogue/[type]/[item]          api
 POST  /console/catalogue/servervariable/[global]/value  api
+GET   /console/report                           api
 GET   /console/health                           api
 GET   /console/staff                            api users.query users.manage
+GET   /console/staff.csv                        api users.query users.manage
+GET   /console/roles.csv                        api users.query users.manage
 POST  /console/staff                            api users.query users.manage
 GET   /console/staff/[user]                     api users.query users.manage
 POST  /console/staff/[user]/roles               api users.query users.manage

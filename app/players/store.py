@@ -74,6 +74,7 @@ PLAYERS = CollectionPlan(
         index("rank", "-Level", "-Exp", "NameKey"),
         index("rank_ascending", "Level", "Exp", "NameKey"),
         index("last_online", "LastOnline", "NameKey"),
+        index("created", "CreationDate"),
         # Online is always true here, but as a key it lets the index cover a count.
         index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE_ONLY),
         index("online_by_time", "Online", "LastSeen", **ONLINE_ONLY),
@@ -162,6 +163,14 @@ class Players(NamedDocuments):
                 return id_
             raise
 
+    def find_deleted(self, key: Lookup, limit: int) -> Sequence[Document]:
+        """Return copies of deleted players: by id, or whose name begins with a text."""
+        begins = {"$regex": f"^{re.escape(key.name_key or '')}"}
+        where: Document = {"_id": key.id} if key.id else {"NameKey": begins}
+        fields = ["Player.Name", "Player.Level", "Player.ClassName", "DeletedAt"]
+        found = self._deleted.find({**where, **KEPT}, fields, sort=[("NameKey", 1)])
+        return list(found.limit(limit))
+
     def identity(self, key: Lookup) -> Identity:
         """Return the id, the name and the account of a player."""
         return _identity(self._read(key, {"Name": 1, "UserId": 1}))
@@ -221,6 +230,13 @@ class Players(NamedDocuments):
 
     def _count_online(self) -> int:
         return self._documents.count_documents(_online(self.online_since()))
+
+    def count_active(self, since: datetime) -> int:
+        """Return how many players were online since a time."""
+        seen = {"$gte": since}
+        still = {**_online(self.online_since()), "LastOnline": {"$not": seen}}
+        counts = map(self._documents.count_documents, ({"LastOnline": seen}, still))
+        return sum(counts)
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         try:

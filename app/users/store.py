@@ -17,8 +17,9 @@ from app.auth.permissions import RIGHTS
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import Conflict, EmailTaken, NameTaken, NotFound, Unavailable
 from app.former_names import KEY_PATH, only_one
-from app.moderation.penalties import BAN, BAN_STATE, MUTE
+from app.moderation.penalties import BAN, BAN_STATE, MUTE, Penalty
 from app.naming import Lookup, email_key, name_key
+from app.paging import Page, Window
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
 from app.storage.committed import majority_holds
@@ -65,6 +66,12 @@ USERS = CollectionPlan(
         *(
             index(name, field, partialFilterExpression={field: {"$type": "string"}})
             for name, field in (("banned", BAN.by), ("muted", MUTE.by))
+        ),
+        *(
+            index(
+                penalty.flag, penalty.flag, "NameKey", partialFilterExpression={penalty.flag: True}
+            )
+            for penalty in (BAN, MUTE)
         ),
     ),
 )
@@ -116,6 +123,16 @@ class Users(NamedDocuments):
         key = {"$regex": f"^{re.escape(name_key(beginning))}"}
         found = self._documents.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
         return self._serve([*found.limit(limit)])
+
+    def list_punished(self, penalty: Penalty, window: Window) -> Page:
+        """Return a page of the accounts with this penalty in force, by name."""
+        # Matches a penalty without an end, too.
+        not_over = {"$not": {"$lte": self.now()}}
+        where = {penalty.flag: {"$eq": True}, penalty.until: not_over}
+        fields = dict.fromkeys((*RECORD, *penalty), 1)
+        order, flag = ORDERS["name", True], penalty.flag
+        page = self._pages.walk(window, order, fields, where, flag, flag)
+        return page._replace(values=[self._usable(user, list(fields)) for user in page.values])
 
     def credentials(self, key: str) -> Document | None:
         """Return the fields of an account that signing in needs, by name key, or None."""

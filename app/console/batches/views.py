@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,10 +12,8 @@ from app.auth import guard
 from app.auth.permissions import Permission
 from app.batches import access, result_file
 from app.batches.domain import OPEN, VERDICTS, public_batch
-from app.batches.rows import CSV
 from app.batches.schemas import RowListArgs
 from app.console.batches.forms import FORMS, RESUME
-from app.console.batches.new_batch import BYTE_ORDER_MARK
 from app.console.batches.sentences import (
     NAMELESS,
     bar,
@@ -31,6 +27,7 @@ from app.console.forms.curl import curl
 from app.console.forms.declared import Field, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.csv_files import BYTE_ORDER_MARK, CSV, author_text, csv_lines, csv_list
 from app.console.frame.lists import filter_page
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.history.sentences import GUID, lines, reverse_of, with_names
@@ -54,17 +51,34 @@ RESULT_ROWS = 500
 @blp.get("/batches")
 @required(Permission.PLAYERS_READ)
 def list_batches() -> Response:
-    after = cursors.read(request.args.get("after", ""))
-    page = batches.list(PAGE_SIZE, after, with_users=sees_users())
-    found = [public_batch(batch, batch["Counts"]) for batch in page.values]
+    found, following = read_batches(request.args.get("after", ""), PAGE_SIZE)
     return render(
         "batches/list.html",
         page="batches",
         batches=[{**batch, "Bar": bar(batch)} for batch in found],
         nameless=NAMELESS,
-        next=cursors.write(page.next),
+        next=following,
         curl=curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches"),
     )
+
+
+def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
+    page = batches.list(size, cursors.read(after), with_users=sees_users())
+    found = [public_batch(batch, batch["Counts"]) for batch in page.values]
+    return found, cursors.write(page.next)
+
+
+COUNTS = ("Rows", "Ready", "Done", "Refused", "Replanned")
+csv_list(
+    "/batches",
+    (Permission.PLAYERS_READ,),
+    read_batches,
+    {
+        **{"Planned": "At", "Name": lambda batch: batch["Name"] or NAMELESS, "State": "State"},
+        **{name: name for name in COUNTS},
+        **{"By": author_text, "Reason": "Reason", "Id": "Id"},
+    },
+)
 
 
 @blp.get("/batches/<batch_id>/result")
@@ -90,10 +104,6 @@ def result_of(batch: Document, args: Document) -> Iterator[bytes]:
         following = page["Next"]
 
 
-def csv_lines(rows: list[Any]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode("utf-8", "replace")
 
 
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:

@@ -13,17 +13,19 @@ from app.auth.permissions import Permission
 from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
 from app.console.frame.pages import PAGE_SIZE
-from app.console.stores import cursors, users
+from app.console.stores import cursors, players, users
 from app.errors import QuartermasterError
 from app.http.errors import status_of
 from app.moderation.domain import penalties_in_force
 from app.moderation.penalties import BAN, MUTE
-from app.naming import SEARCH_LENGTH, name_key
+from app.naming import SEARCH_LENGTH, Lookup, name_key
+from app.notes.domain import visible_notes
 from app.paging import Window
 from app.players.store import Players
 from app.types import Document, whole
 from app.users.store import Users
 
+# The most players and users with a former name, and deleted players, that a search lists.
 MOST_FORMER = 10
 
 
@@ -52,7 +54,7 @@ def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Do
     """Return the card of a player, with the former name by which a search found it, if any."""
     card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
     ids = {"Id": record["Id"], "UserId": record.get("UserId"), "FormerName": former_name}
-    return {**card, **ids, "Name": card["Name"] or str(record["Id"])}
+    return {**card, **ids, "Name": card["Name"] or str(record["Id"]), "DeletedAt": None}
 
 
 def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
@@ -67,22 +69,25 @@ def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Docume
         "Reset": code if isinstance(code.get("ExpiresAt"), datetime) else None,
         "CreationDate": moment_of(user.get("CreationDate")),
         "FormerName": former_name,
+        "DeletedAt": None,
     }
 
 
-def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
-    """Return the search text, the order and the page in the query.
+def list_window(
+    sorts: Mapping[str, Any], after: str | None = None, size: int = PAGE_SIZE
+) -> tuple[str | None, str, Window]:
+    """Return the search text, the order and the page in the query; after is another cursor.
 
     Ignores a text that is too short to search for, and an unknown order.
     """
     text = name_key(plain(request.args.get("search", "")))
     sort = request.args.get("sort", "")
-    after = cursors.read(request.args.get("after", ""))
+    position = cursors.read(request.args.get("after", "") if after is None else after)
     order = sort if sort in sorts else next(iter(sorts))
     return (
         text if len(text) >= SEARCH_LENGTH else None,
         order,
-        Window(0, PAGE_SIZE, PAGE_SIZE, after),
+        Window(0, size, size, position),
     )
 
 
@@ -100,17 +105,54 @@ def former_cards(
     return [shown for shown in cards if shown["Name"] not in names]
 
 
-def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
-    """Return cards with the bans and mutes of their accounts, if the caller may see accounts."""
+def deleted_cards(text: str) -> list[Document]:
+    """Return cards of deleted players by id or the beginning of a name, for readers of history."""
+    if not text or not guard.caller().may(Permission.HISTORY_READ):
+        return []
+    found = players.find_deleted(Lookup.parse(text), MOST_FORMER)
+    return [
+        {**player_card({**kept["Player"], "Id": kept["_id"]}), "DeletedAt": kept["DeletedAt"]}
+        for kept in found
+    ]
+
+
+def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
+    """Return cards with what staff should notice: bans, mutes, notes, and deleted players.
+
+    Penalties contains the bans and mutes of the accounts, if the caller may see accounts.
+    """
     shown = list(cards)
     sees_users = guard.caller().may(Permission.USERS_READ)
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
-    found = users.get_many(list(ids), *BAN, *MUTE) if ids else {}
+    accounts = users.get_many(list(ids), *BAN, *MUTE, "Notes") if ids else {}
+    id_, noted = "_id", accounts
+    if user_id == "UserId":
+        id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
     now = users.now()
     return [
-        {**card, "Penalties": penalties_in_force(found.get(card[user_id]) or {}, now)}
+        {
+            **card,
+            **marks_of(
+                card,
+                penalties_in_force(accounts.get(card[user_id]) or {}, now),
+                noted.get(card[id_], {}).get("Notes"),
+            ),
+        }
         for card in shown
     ]
+
+
+def marks_of(card: Document, penalties: Document, notes: Any) -> Document:
+    """Return the penalties, the number of notes, and the words for both with their colours."""
+    count = len(visible_notes(notes))
+    words = {
+        "deleted": ("bad", card["DeletedAt"]),
+        "banned": ("bad", penalties[BAN.flag]),
+        "muted": ("bad", penalties[MUTE.flag]),
+        f"{count} note{'' if count == 1 else 's'}": ("", count),
+    }
+    marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
+    return {"Penalties": penalties, "NoteCount": count, "Marks": marks}
 
 
 class Filtered(NamedTuple):
@@ -131,6 +173,21 @@ class Filtered(NamedTuple):
         return sum(map(bool, self.wanted.values()))
 
 
+def wanted_filters(filters: tuple[Field, ...]) -> dict[str, str]:
+    """Return the filters in the query."""
+    return {one.name: plain(request.args.get(one.name, "")) for one in filters}
+
+
+def filtered_reader(filters: tuple[Field, ...], search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that reads a list with filters for a file."""
+
+    def read(after: str, size: int) -> Any:
+        typed = {**wanted_filters(filters), "after": after}
+        return search({name: text for name, text in typed.items() if text}, size)
+
+    return read
+
+
 def filter_page(
     filters: tuple[Field, ...], search: Callable[[Document], tuple[Any, str | None]]
 ) -> Filtered:
@@ -138,7 +195,7 @@ def filter_page(
 
     search is called with the filters in use; it returns records and the cursor of the next page.
     """
-    wanted = {one.name: plain(request.args.get(one.name, "")) for one in filters}
+    wanted = wanted_filters(filters)
     sees_users = guard.caller().may(Permission.USERS_READ)
     shown = tuple(one for one in filters if one.name != "user" or sees_users)
     typed = {**wanted, "after": request.args.get("after", "")}

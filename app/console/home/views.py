@@ -10,7 +10,13 @@ from app.auth import guard
 from app.auth.permissions import Permission, SignedIn
 from app.console.forms.object_names import plain, suggestions
 from app.console.frame.icons import item_icon
-from app.console.frame.lists import former_cards, player_card, user_card, with_penalties
+from app.console.frame.lists import (
+    deleted_cards,
+    former_cards,
+    player_card,
+    user_card,
+    with_marks,
+)
 from app.console.frame.pages import blp, page, render, required
 from app.console.health.views import day_plots
 from app.console.history.tables import last_changes
@@ -109,14 +115,26 @@ def find(text: str) -> Found:
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
         hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
         nobody = Page(0, [])
-        return cards_of(exact(players, key), exact(users, key) if sees_users else nobody, hint=hint)
+        found = cards_of(
+            exact(players, key), exact(users, key) if sees_users else nobody, hint=hint
+        )
+        return with_deleted(found, text if key.id else "")
     named = players.list(WINDOW, name_key(text))
     if not sees_users:
-        return cards_of(named, Page(0, []), former_of=text)
+        return with_deleted(cards_of(named, Page(0, []), former_of=text), text)
     if "@" in text:
         by_address = list(users.by_address(text, MOST_FOUND))
         return cards_of(named, Page(len(by_address), by_address))
-    return cards_of(named, users.list(WINDOW, name_key(text)), former_of=text)
+    accounts = users.list(WINDOW, name_key(text))
+    return with_deleted(cards_of(named, accounts, former_of=text), text)
+
+
+def with_deleted(found: Found, text: str) -> Found:
+    """Return results with the deleted players that match, after the others."""
+    known = {card["Id"] for card in found.players}
+    deleted = [card for card in deleted_cards(text) if card["Id"] not in known]
+    listed = [*found.players, *with_marks(deleted, "UserId")]
+    return found._replace(players=listed, player_count=found.player_count + len(deleted))
 
 
 def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = "") -> Found:
@@ -128,9 +146,9 @@ def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = 
     sees_users = guard.caller().may(Permission.USERS_READ)
     former_users = former_cards(users, user_card, shown_users, text) if sees_users else []
     return Found(
-        with_penalties([*shown_players, *former_players], "UserId"),
+        with_marks([*shown_players, *former_players], "UserId"),
         characters.total + len(former_players),
-        with_penalties([*shown_users, *former_users], "_id"),
+        with_marks([*shown_users, *former_users], "_id"),
         accounts.total + len(former_users),
         hint,
     )

@@ -12,12 +12,14 @@ from app.auth.permissions import Permission
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
+from app.console.frame.csv_files import Columns, csv_list, marks_text
 from app.console.frame.lists import (
+    deleted_cards,
     former_cards,
     list_window,
     player_card,
     user_card,
-    with_penalties,
+    with_marks,
 )
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
@@ -54,11 +56,13 @@ def list_players() -> Response:
     search, sort, window = list_window(SORTS)
     found = players.list(window, search, *SORTS[sort])
     listed = [player_card(player) for player in found.values]
+    former = [] if window.after else former_cards(players, player_card, listed, search)
     return render(
         "players/list.html",
         page="players",
-        players=with_penalties(listed, "UserId"),
-        former=[] if window.after else former_cards(players, player_card, listed, search),
+        players=with_marks(listed, "UserId"),
+        former=with_marks(former, "UserId"),
+        deleted=with_marks([] if window.after else deleted_cards(search or ""), "UserId"),
         total=found.total,
         search=request.args.get("search", ""),
         sorts=LABELS,
@@ -77,15 +81,38 @@ def list_online_players() -> Response:
     return render(
         "players/online.html",
         page="players",
-        players=with_penalties(map(player_card, found.values), "UserId"),
+        players=with_marks(map(player_card, found.values), "UserId"),
         total=found.total,
         next=page + 1 if (page + 1) * PAGE_SIZE < found.total else None,
     )
 
 
+def read_players(after: str, size: int) -> tuple[list[Document], str | None]:
+    search, sort, window = list_window(SORTS, after, size)
+    found = players.list(window, search, *SORTS[sort])
+    return with_marks(map(player_card, found.values), "UserId"), cursors.write(found.next)
+
+
+def read_online_players(after: str, size: int) -> tuple[list[Document], str | None]:
+    """Return players by page numbers; players who come and go meanwhile may be missing."""
+    page = int(after or 0)
+    found = players.list_online(Window(page, size, size))
+    following = str(page + 1) if (page + 1) * size < found.total else None
+    return with_marks(map(player_card, found.values), "UserId"), following
+
+
+COLUMNS: Columns = {
+    **{"Name": "Name", "Id": "Id", "Level": "Level", "Class": "ClassName", "Place": "MapName"},
+    **{"Online": "Online", "Last online": "LastOnline", "Created": "CreationDate"},
+    **{"Seconds played": "PlayTimeSeconds", "Marks": marks_text},
+}
+csv_list("/players", (Permission.PLAYERS_READ,), read_players, COLUMNS)
+csv_list("/players/online", (Permission.PLAYERS_READ,), read_online_players, COLUMNS)
+
+
 def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     try:
-        (player,) = with_penalties([player_card(players.get(key))], "UserId")
+        (player,) = with_marks([player_card(players.get(key))], "UserId")
     except NotFound as error:
         id_ = key.id or players.get_id_ever(key)
         return gone_page("player", id_, tab, sent, error, describe_deleted)

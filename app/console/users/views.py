@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from flask import Response, request
@@ -13,14 +14,16 @@ from app.auth.permissions import Permission, all_role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
+from app.console.frame.csv_files import Columns, csv_list, marks_text
 from app.console.frame.lists import (
     former_cards,
     list_window,
+    marks_of,
     player_card,
     user_card,
-    with_penalties,
+    with_marks,
 )
-from app.console.frame.pages import HEADERS, blp, path_to, render, required
+from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
 from app.console.stores import cursors, erasures, personal_data, players, users
@@ -31,9 +34,11 @@ from app.http.json import CONTENT_TYPE
 from app.http.uploads import Pieces, download
 from app.moderation import domain as moderation
 from app.moderation.enforcement import may_punish
+from app.moderation.penalties import BAN, MUTE, Penalty
 from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
+from app.paging import Window
 from app.privacy.domain import ERASED_AT, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.second_factor.domain import has_factor
@@ -57,17 +62,66 @@ def list_users() -> Response:
     search, sort, window = list_window(SORTS)
     found = users.list(window, search, *SORTS[sort])
     listed = [user_card(user) for user in found.values]
-    cards = with_penalties(listed, "_id")
+    former = [] if window.after else former_cards(users, user_card, listed, search)
     return render(
         "users/list.html",
         page="users",
-        users=[{**user, "Roles": all_role_names(user)} for user in cards],
-        former=[] if window.after else former_cards(users, user_card, listed, search),
+        users=with_roles(listed),
+        former=with_marks(former, "_id"),
         total=found.total,
         search=request.args.get("search", ""),
         sorts=LABELS,
         sort=sort,
         next=cursors.write(found.next),
+    )
+
+
+def with_roles(cards: list[Document]) -> list[Document]:
+    marked = with_marks(cards, "_id")
+    return [{**user, "RoleNames": all_role_names(user)} for user in marked]
+
+
+def read_users(after: str, size: int) -> tuple[list[Document], str | None]:
+    search, sort, window = list_window(SORTS, after, size)
+    found = users.list(window, search, *SORTS[sort])
+    return with_roles([*map(user_card, found.values)]), cursors.write(found.next)
+
+
+def user_columns() -> Columns:
+    """Return the columns of the list; a file of addresses is an export of personal data."""
+    email = {"Email": "Email"} if guard.caller().may(Permission.PRIVACY_EXPORT) else {}
+    roles = {"Roles": lambda user: ", ".join(user["RoleNames"]), "Marks": marks_text}
+    return {"Name": "Name", "Id": "_id", **email, **roles}
+
+
+csv_list("/users", (Permission.USERS_READ,), read_users, user_columns)
+
+
+def read_punished(penalty: Penalty, after: str, size: int) -> tuple[list[Document], str | None]:
+    """Return the accounts with a penalty in force, each with its end, its author and its reason."""
+    found = users.list_punished(penalty, Window(0, size, size, cursors.read(after)))
+    cards = with_marks(map(user_card, found.values), "_id")
+    names = {"Until": penalty.until, "By": penalty.by, "Reason": penalty.reason}
+    return [
+        {**card, **{name: card["Penalties"][field] for name, field in names.items()}}
+        for card in cards
+    ], cursors.write(found.next)
+
+
+def punished_page(state: str, penalty: Penalty) -> Response:
+    listed, following = read_punished(penalty, request.args.get("after", ""), PAGE_SIZE)
+    return render("users/punished.html", page="users", users=listed, next=following, state=state)
+
+
+PUNISHED = {"Name": "Name", "Id": "_id", **{name: name for name in ("Until", "By", "Reason")}}
+for state, penalty in (("banned", BAN), ("muted", MUTE)):
+    listed = required(Permission.USERS_READ)(partial(punished_page, state, penalty))
+    blp.add_url_rule(f"/users/{state}", f"list_{state}", listed)
+    csv_list(
+        f"/users/{state}",
+        (Permission.USERS_READ,),
+        partial(read_punished, penalty),
+        {**PUNISHED, "Marks": marks_text},
     )
 
 
@@ -101,21 +155,23 @@ def describe_erased(id_: str, entries: list[Document]) -> Document | None:
 def account_facts(user: Document) -> dict[str, Any]:
     """Return the facts about an account that all tabs show."""
     now = users.now()
+    penalties = moderation.penalties_in_force(user, now)
     return {
         "user": user,
+        "marks": marks_of(user, penalties, user.get("Notes")),
         "roles": all_role_names(user),
         "may_use_api": bool(all_role_names(user)),
         "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
-        "penalties": moderation.penalties_in_force(user, now),
+        "penalties": penalties,
         "code": valid_code(user, now) if guard.is_peer(user) else None,
         "has_factor": has_factor(user),
     }
 
 
 def account_content(user: Document, _: Any) -> dict[str, Any]:
-    characters = [player_card(player) for player in players.list_of_user(user["_id"])]
-    return {"characters": characters, **actions_part(user["_id"])}
+    characters = map(player_card, players.list_of_user(user["_id"]))
+    return {"characters": with_marks(characters, "UserId"), **actions_part(user["_id"])}
 
 
 def notes_content(user: Document, _: Any) -> dict[str, Any]:

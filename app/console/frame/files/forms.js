@@ -26,14 +26,15 @@ export function fillFromFragment(input) {
 
 export function copyButtons(root) {
   if (!navigator.clipboard) return;
-  for (const block of root.querySelectorAll(".curl pre, .secret")) {
+  for (const block of root.querySelectorAll(".curl pre, .secret, [data-copy]")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "quiet";
     button.textContent = "Copy";
+    if (block.dataset.copy) button.ariaLabel = block.dataset.copy;
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(block.textContent);
-      button.textContent = "Copied";
+      button.textContent = button.ariaLabel = "Copied";
     });
     block.after(button);
   }
