@@ -36,6 +36,7 @@ from app.guilds import routes as guilds
 from app.guilds.store import Guilds
 from app.history import routes as history
 from app.history.activity import Activity
+from app.history.reports.store import Reports
 from app.history.store import History
 from app.http import address, cors, errors, logs, probes
 from app.http.context import SERVICES, NoSessions
@@ -191,6 +192,7 @@ def add_stores(services: Services) -> None:
         Provider(settings, signing_keys(settings)),
         GroupRoles(settings, roles),
         Samples(storage),
+        Reports(storage),
         Guilds(storage, settings.TOTAL_CACHE_SECONDS),
         Transfers(storage, services[Players], services[Catalogue]),
     )

@@ -6,6 +6,7 @@ from app.approvals.store import Approvals
 from app.batches.store import Batches
 from app.game.actions.store import Actions
 from app.game_events.store import GameEvents
+from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -32,6 +33,7 @@ history = current(History)
 objects = current(Objects)
 personal_data = current(PersonalData)
 players = current(Players)
+reports = current(Reports)
 roles = current(Roles)
 samples = current(Samples)
 staff = current(Staff)

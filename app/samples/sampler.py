@@ -74,6 +74,8 @@ class Sampler:
         self._samples.add(interval, self._players.count_online(), traffic.since(self._before))
         self._before = traffic
         self._samples.complete(interval, "Levels", self._players.count_by_level)
+        if (following := interval + INTERVAL).minute == 0:
+            self._samples.note_active(following, self._players.count_active)
         end = interval_of(now - MOVED)
         begin = end - INTERVAL
         self._samples.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))

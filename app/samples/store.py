@@ -14,6 +14,7 @@ from app.types import Document
 
 SAMPLES = CollectionPlan("samples", object_shape({"_id": MOMENT, "ExpiresAt": MOMENT}), (expiry(),))
 KEPT = timedelta(days=8)
+DAY, AGES = timedelta(days=1), timedelta(days=36_500)
 Count = Callable[[], Mapping[Any, int]]
 
 
@@ -21,6 +22,7 @@ class Samples:
     def __init__(self, storage: Storage) -> None:
         self._samples = storage.db[SAMPLES.name]
         self.now = storage.clock.now
+        self._expiry_of = storage.journals.expiry_of
 
     def add(self, interval: datetime, online: int, traffic: Traffic) -> None:
         """Add to the sample of an interval; other workers add to the same sample."""
@@ -38,6 +40,22 @@ class Samples:
         if self._samples.find_one(lacks, ["_id"]) is not None:
             counts = {str(name): number for name, number in count().items()}
             self._samples.update_one(lacks, {"$set": {field: counts}})
+
+    def note_active(self, hour: datetime, count: Callable[[datetime], int]) -> None:
+        """Add how many players were active in the 24 hours before; kept as long as history."""
+        known = {"_id": hour, "Active": {"$exists": True}}
+        if self._samples.find_one(known, ["_id"]) is None:
+            fields = {
+                "Active": count(hour - DAY),
+                "ExpiresAt": hour + AGES,
+                **self._expiry_of(hour),
+            }
+            self._samples.update_one({"_id": hour}, {"$set": fields}, upsert=True)
+
+    def active(self, begin: datetime, end: datetime) -> dict[datetime, int]:
+        """Return how many players were active in the 24 hours before each full hour."""
+        within = {"_id": {"$gte": begin, "$lte": end}, "Active": {"$exists": True}}
+        return {found["_id"]: found["Active"] for found in self._samples.find(within, ["Active"])}
 
     def since(self, begin: datetime) -> Sequence[Document]:
         """Return all samples since a time, the oldest first."""

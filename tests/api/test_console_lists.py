@@ -36,7 +36,7 @@ def marks_of(answer):
 
 
 def note(text, **more):
-    return {"At": NOW, "UserId": None, "Name": "Clerk", "Text": text, **more}
+    return {"At": NOW, "UserId": guid(), "Name": "Clerk", "Text": text, **more}
 
 
 def test_notes_are_counted_wherever_a_player_or_a_user_is_listed(staff, world):

@@ -104,8 +104,6 @@ def result_of(batch: Document, args: Document) -> Iterator[bytes]:
         following = page["Next"]
 
 
-
-
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     batch = access.visible_batch(batch_id)
     shown = access.current_record(batch)

@@ -1,6 +1,6 @@
 // What pages do beyond HTML. Everything works without it but for live search, live previews, parts
 // that renew themselves, and what was typed before a sign-in.
-import { localFields, localTimes, nameZone } from "./times.js";
+import { localFields, localTimes, nameZone, sendZone } from "./times.js";
 import { suggest } from "./suggest.js";
 import { livePreview } from "./live.js";
 import { drafts } from "./drafts.js";
@@ -12,6 +12,7 @@ follow();
 localTimes(document);
 localFields();
 nameZone();
+sendZone();
 document.querySelectorAll("input[data-suggest]").forEach(suggest);
 document.querySelectorAll("form[data-live]").forEach(livePreview);
 drafts();

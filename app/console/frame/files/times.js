@@ -37,6 +37,16 @@ export function nameZone() {
   }
 }
 
+// The server divides the time of a report into days, so it needs the name of the zone.
+export function sendZone() {
+  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+  const field = document.querySelector("[data-own-zone]");
+  const url = new URL(location);
+  if (!field || url.searchParams.has("zone") || timeZone === field.value) return;
+  url.searchParams.set("zone", timeZone);
+  location.replace(url);
+}
+
 // Fields for times come from the server in UTC, and are sent to it so; in between they are local.
 export function localFields() {
   document.querySelectorAll("input[type=datetime-local]").forEach(localField);

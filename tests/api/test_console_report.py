@@ -1,0 +1,160 @@
+"""The report of the console: players, changes and items moved, by day in the reader's zone."""
+
+import re
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from app.auth.roles import Role
+from app.history.reports import store as reports
+from app.players.store import Players
+from app.samples.store import Samples
+from tests.applications import service
+from tests.console_visitor import page_of, visitor
+from tests.factories import guid, make_entry, make_object, make_player
+
+PERIOD = "from=2026-03-01&to=2026-03-31"
+
+
+def at(text):
+    return datetime.fromisoformat(f"2026-03-{text}").replace(tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def staff(app, world):
+    return visitor(app, world, *Role)
+
+
+@pytest.fixture
+def stored(world):
+    """Store entries of a month, and return what they are about."""
+    sword = make_object(Name="Sword")
+    world.db.objects.insert_one(sword)
+    player, user = make_player(), {"_id": guid(), "Name": "thalia"}
+    clerk = {"UserId": guid(), "Name": "Clerk"}
+    shop = {"UserId": guid(), "Name": "<b>Shop</b>", "Key": "web"}
+    given = {"ItemId": sword["_id"], "Quantity": 3}
+    entries = [
+        make_entry(player, Version=1, At=at("02T12:00"), By=clerk, Arguments=given),
+        make_entry(player, Version=2, At=at("02T23:30"), By=shop, Arguments=given),
+        make_entry(
+            player, Version=3, At=at("05T12:00"), By=clerk, Operation="take", Arguments=given
+        ),
+        make_entry(user, "user", Version=4, At=at("05T12:00"), By=clerk, Operation="ban"),
+        make_entry(player, Version=5, At=at("31T23:59") + timedelta(days=1), By=clerk),
+    ]
+    world.db.history.insert_many(entries)
+    return sword
+
+
+def rows_of(answer, title):
+    """Return the rows of a table or a plot by its caption."""
+    table = re.search(rf"<caption[^>]*>{title}</caption>.*?</table>", answer.text, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", table[0], re.DOTALL)[1:] if table else []
+    texts = [re.sub("<[^>]*>", "\0", row).split("\0") for row in rows]
+    return [[text for text in row if text.strip()] for row in texts]
+
+
+def test_changes_and_items_are_counted_by_person_key_and_item(staff, stored):
+    answer = staff.get(f"/report?{PERIOD}")
+    assert rows_of(answer, "Changes by person") == [
+        ["Clerk", "3", "3", "3"],
+        ["&lt;b&gt;Shop&lt;/b&gt;", "1", "3", "0"],
+    ]
+    assert rows_of(answer, "Changes by key") == [["web (&lt;b&gt;Shop&lt;/b&gt;)", "1", "3", "0"]]
+    assert rows_of(answer, "Changes by item") == [["Sword", "3", "6", "3"]]
+    assert rows_of(answer, "Changes") == [["2026-03-02", "2"], ["2026-03-05", "2"]]
+    assert rows_of(answer, "Bans and mutes") == [["2026-03-05", "1", "0", "0", "0"]]
+    link = re.search(rf'href="/console(/history\?item={stored["_id"]}[^"]*)"', answer.text)[1]
+    assert staff.get(link.replace("&amp;", "&")).text.count('<td class="what">') == 3
+
+
+def test_who_may_not_see_users_gets_no_numbers_of_them(app, world, stored):
+    answer = visitor(app, world).get(f"/report?{PERIOD}")
+    assert rows_of(answer, "Changes")[1] == ["2026-03-05", "1"]
+    assert "Bans and mutes" not in answer.text
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_days_are_those_of_the_readers_zone(staff, world):
+    """In Berlin, a day ends an hour before that of UTC, and from the end of March two hours."""
+    player = make_player()
+    texts = ("02T22:59", "02T23:00", "29T00:59", "29T21:59", "29T22:00", "31T21:59", "31T22:00")
+    moments = [at(text) for text in texts]
+    entries = [make_entry(player, Version=n, At=moment) for n, moment in enumerate(moments)]
+    world.db.history.insert_many(entries)
+    answer = staff.get(f"/report?{PERIOD}&zone=Europe/Berlin")
+    assert rows_of(answer, "Changes") == [
+        *(["2026-03-02", "1"], ["2026-03-03", "1"], ["2026-03-29", "2"]),
+        *(["2026-03-30", "1"], ["2026-03-31", "1"]),
+    ]
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_each_count_uses_its_index(app, world, db, monkeypatch):
+    """Neither a collection scan, nor where an index suffices a document."""
+    period = reports.Period(at("01T00:00"), at("31T00:00"), "Europe/Berlin")
+    store, plans = service(app, reports.Reports), []
+    collection = type(db.history)
+
+    def explained(self, stages, hint):
+        command = {"aggregate": self.name, "pipeline": stages, "hint": hint, "cursor": {}}
+        plans.append(str(db.command("explain", command)))
+        return []
+
+    monkeypatch.setattr(collection, "aggregate", explained)
+    store.new_players(period)
+    store.changes(period, ("player",))
+    store.operations(period, "ban")
+    assert ["FETCH" in plan for plan in plans] == [False] * 3
+    store.moved(period, ("player",), {})
+    assert not any("COLLSCAN" in plan for plan in plans)
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_new_and_active_players_are_counted_by_day(app, staff, world):
+    samples = service(app, Samples)
+    now = samples.now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = [midnight - timedelta(days=number) for number in range(4)]
+    for created, seen, online in (
+        (days[1], days[1], False),
+        (days[1] + timedelta(hours=5), now, False),
+        (days[3], None, True),
+        (days[3], days[3], True),
+    ):
+        world.add_player(CreationDate=created, LastOnline=seen, Online=online, LastSeen=now)
+    for day, count in ((midnight, 5), (days[1], 7)):
+        samples.note_active(day, lambda since, count=count: count)
+        # Another worker does not count again.
+        samples.note_active(day, lambda since: 1 / 0)
+    answer = staff.get(f"/report?from={days[3].date()}&to={now.date()}")
+    texts = [day.date().isoformat() for day in days]
+    assert rows_of(answer, "New players") == [[texts[3], "2"], [texts[1], "2"]]
+    assert rows_of(answer, "Active players") == [[texts[2], "7"], [texts[1], "5"], [texts[0], "3"]]
+    assert service(app, Players).count_active(days[1]) == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("from=2026-03-02&to=2026-03-01", "The first day must not be after the last."),
+        ("from=2020-01-01&to=2026-03-01", "A report covers at most 366 days."),
+    ],
+)
+def test_a_period_that_cannot_be_counted_is_explained(staff, query, sentence):
+    answer = staff.get(f"/report?{query}")
+    assert (answer.status_code, sentence in page_of(answer)) == (400, True)
+
+
+@pytest.mark.parametrize("query", ["zone=Moon", "zone=../../etc/passwd", "from=x", "to=9999-12-31"])
+def test_what_is_no_day_or_zone_is_left_out(staff, query):
+    assert "Days are those of UTC" in staff.read(f"/report?{query}")
+
+
+def test_what_takes_too_long_is_stopped_and_explained(staff, stored, monkeypatch):
+    def stop(*_, **__):
+        raise reports.pymongo.errors.NetworkTimeout("slow")
+
+    monkeypatch.setattr(reports.pymongo, "timeout", stop)
+    assert "Choose a shorter period." in staff.read(f"/report?{PERIOD}", 400)
