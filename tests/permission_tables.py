@@ -7,26 +7,37 @@ import config
 from app import create_app
 from app.auth.permissions import Permission
 from app.auth.shipped_roles import SHIPPED
-from tests.contract_tables import camel_case, drawn, listed
+from tests.contract_tables import drawn, listed
 
 PAGE = Path(__file__).parents[1] / "docs" / "staff.rst"
 TABLE = re.compile(
     r"^=+(?:  =+)+\n(permission|role) .*\n=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n", re.M
 )
-HEADS = {"permission": ("permission", "endpoints", "pages and forms"), "role": ("role", "may")}
+HEADS = {"permission": ("permission", "allows", "pages, with their forms"), "role": ("role", "may")}
+# Pages that are not in the menu.
+PAGES = {"search": "Overview", "suggest": "Overview", "keys": "Keys", "roles": "Staff, Roles"}
 LIMITS = {"LargestQuantity": "at once", "ItemsPerDay": "items a day", "RowsPerBatch": "rows"}
 
 
 def permission_rows(app):
-    """Return each permission with the endpoints, the pages and the forms that need it."""
+    """Return each permission with what it allows, and the pages and forms that need it."""
     rules = sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule)
-    needs = [(rule, app.view_functions[rule.endpoint].permissions or ()) for rule in rules]
+    pages = [
+        rule
+        for rule in rules
+        if rule.endpoint.startswith("console.") and not rule.rule.endswith(".csv")
+    ]
     for permission in Permission:
-        found = [rule for rule, needed in needs if permission in needed]
-        pages = [rule for rule in found if rule.endpoint.startswith("console.")]
-        views = {rule.endpoint.rpartition(".")[2]: None for rule in found if rule not in pages}
-        paths = {re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)[9:] or "/": None for rule in pages}
-        yield [f"``{permission.value}``", listed(map(camel_case, views)), listed(paths)]
+        needing = [
+            p for p in pages if permission in (app.view_functions[p.endpoint].permissions or ())
+        ]
+        named = {}
+        for page, *parts in (page.rule.split("/")[2:] for page in needing):
+            title = PAGES.get(page, page.capitalize())
+            forms = [part.replace("-", " ") for part in parts if part and "<" not in part]
+            named.setdefault(title, {}).update(dict.fromkeys(forms))
+        texts = [f"{page} ({', '.join(forms)})" if forms else page for page, forms in named.items()]
+        yield [f"``{permission.value}``", permission.about, "; ".join(texts)]
 
 
 def role_rows():

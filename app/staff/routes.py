@@ -56,7 +56,7 @@ def get_role(role: str) -> Document:
 def list_all_staff() -> Document:
     """List staff
 
-    All accounts with a role, or with a Power flag for the API, by name.
+    All accounts with a role, or whose Power lets them use the API, by name.
     """
     return {"Values": [*map(public_staff, staff.walk("Name", *RIGHTS))]}
 
