@@ -133,6 +133,13 @@ class RefreshTokens:
         """Record that the person of a session has just proved who they are."""
         self._tokens.update_one({"Chain": chain}, {"$set": {"ProvedAt": self._clock.now()}})
 
+    def outlive_change(self, chain: str) -> None:
+        """Keep a session whose person has just made a change that ends all sign-ins.
+
+        It counts as their PasswordVersion does. If the password has changed as well, it ends.
+        """
+        self._tokens.update_one({"Chain": chain}, {"$inc": {"PasswordVersion": 1}})
+
     def sign_ins(self, user_id: str) -> list[SignIn]:
         """Return the newest active sign-ins of an account, the newest first."""
         found = self._tokens.find({"UserId": user_id, "Used": False})

@@ -14,10 +14,10 @@ import pyotp
 from app.changes import Change
 from app.errors import Conflict, Invalid
 from app.types import Document, whole
-from app.users.domain import CODE_LETTERS
+from app.users.domain import CODE_LETTERS, revoke_tokens
 
 FIELD = "SecondFactor"
-READS = (FIELD,)
+READS = (FIELD, "PasswordVersion")
 STEP_SECONDS = 30
 # The clock of a phone may be one step behind or ahead.
 DRIFT = 1
@@ -87,7 +87,10 @@ def set_up(
     now: datetime,
     cipher: Cipher,
 ) -> Change:
-    """Switch the second factor on, if the code proves that the app has the secret."""
+    """Switch the second factor on, if the code proves that the app has the secret.
+
+    As a new password does, it ends all sign-ins: they began without a code.
+    """
     if has_factor(user):
         raise HasFactor
     factor = {
@@ -96,7 +99,7 @@ def set_up(
         "RecoveryCodes": [*map(_digest, recovery)],
         "Since": now,
     }
-    return Change({FIELD: factor}, None)
+    return Change({FIELD: factor, **revoke_tokens(user).fields}, None)
 
 
 def use_code(user: Document, *, code: str, now: datetime, cipher: Cipher) -> Change:

@@ -230,14 +230,14 @@ class Users(NamedDocuments):
     ) -> Applied:
         """Apply a rule that may make tokens void, and delete those."""
         applied = self.change(key, reads, rule, intent)
-        self._sweep_tokens(key)
+        self.sweep_tokens(key)
         return applied
 
     def revoke_tokens(self, key: Lookup, intent: Intent) -> Applied:
         """Make all tokens of an account void with one write, however many there are."""
         return self.change_and_sweep(key, ("PasswordVersion",), revoke_tokens, intent)
 
-    def _sweep_tokens(self, key: Lookup) -> None:
+    def sweep_tokens(self, key: Lookup) -> None:
         """Delete tokens of earlier password versions. Best effort: they are void anyway."""
         try:
             user = self.get(key, "PasswordVersion")

@@ -146,6 +146,22 @@ def test_it_is_set_up_with_a_code_renewed_and_switched_off(app, world, db, code)
     assert not [text for text in (secret, *codes) if text in told]
 
 
+def test_setting_it_up_ends_all_other_sign_ins(app, world, client, code):
+    clerk, elsewhere = visitor(app, world), Visitor(app)
+    name = clerk.user["Name"]
+    elsewhere.sign_in(name)
+    body = {"grant_type": "password", "username": name, "password": sha256(PASSWORD)}
+    tokens = client.post("/api/oauth/token", data=body).json
+    page = clerk.get("/second-factor")
+    fields = {"state": STATE.search(page.text)[1], "code": code(0, secret_on(page))}
+    clerk.submit("/second-factor/set-up", 200, **fields)
+    assert (is_signed_in(clerk), is_signed_in(elsewhere)) == (True, False)
+    again = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    assert client.post("/api/oauth/token", data=again).status_code == 400
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    assert client.get("/api/v1/players", headers=bearer).status_code == 401
+
+
 def test_two_tabs_tell_what_the_other_has_done(app, world, code):
     clerk = visitor(app, world)
     pages = [clerk.get("/second-factor") for _ in range(2)]

@@ -37,7 +37,7 @@ def code_at(when, secret=SECRET):
 
 def account(**factor):
     """Return an account whose second factor was set up an hour ago."""
-    user = {"_id": "alice", FIELD: None}
+    user = {"_id": "alice", FIELD: None, "PasswordVersion": 6}
     change = set_up(
         user,
         **{"secret": SECRET, "code": code_at(NOW - 120 * STEP), "recovery": CODES},
@@ -142,8 +142,11 @@ def test_it_is_switched_off_with_a_code_and_reset_without():
 
 def test_it_is_set_up_only_with_a_right_code_and_never_over_another():
     facts = {"secret": SECRET, "recovery": CODES, "now": NOW, "cipher": VAULT}
+    user = {"PasswordVersion": 6}
     with pytest.raises(CodeRefused, match="wrong"):
-        set_up({}, code=code_at(NOW + 10 * STEP), **facts)
+        set_up(user, code=code_at(NOW + 10 * STEP), **facts)
+    # Tokens of the former version are void.
+    assert set_up(user, code=code_at(NOW), **facts).fields["PasswordVersion"] == 7
     with pytest.raises(HasFactor):
         set_up(account(), code=code_at(NOW), **facts)
 

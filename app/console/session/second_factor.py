@@ -12,6 +12,7 @@ from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import path_to, render, see_other
+from app.console.session import sessions as session
 from app.console.stores import users
 from app.http.intents import intent
 from app.naming import Lookup
@@ -63,6 +64,15 @@ def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str,
     return {"state": proposal.sealed, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
 
 
+def switch_on(sent: Submission) -> RecoveryCodes:
+    """Set the second factor up, and end the sign-ins that began without it, but for this one."""
+    args = guard.caller().id, sent.value("state"), sent.value("code")
+    made = set_up(*args, intent(SET_UP_FACTOR))
+    if not made.applied.replayed:
+        session.end_others()
+    return made
+
+
 def show_codes(made: RecoveryCodes, sent: Submission, **_: Any) -> Response:
     """Show new recovery codes. They are only in the response to the form, never in a URL."""
     return sent.show(None, made=made)
@@ -84,9 +94,8 @@ SET_UP = Form(
     (CODE,),
     name="set-up",
     template="session/new_secret.html",
-    act=lambda sent: set_up(
-        guard.caller().id, sent.value("state"), sent.value("code"), intent(SET_UP_FACTOR)
-    ),
+    act=switch_on,
+    about="Your other sign-ins end: sign in there again, with a code.",
     asks_reason=False,
     # Whoever has found an open session must not lock its owner out.
     is_sensitive=True,

@@ -15,7 +15,7 @@ from app.auth.callers import Caller, Callers
 from app.auth.scopes import KeyAccess
 from app.auth.tokens import Claims
 from app.console.forms.reading import SENDER, posted
-from app.errors import Forbidden, RoleMissing, Unauthorized
+from app.errors import Forbidden, Unauthorized
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
 from app.naming import Lookup
@@ -91,6 +91,13 @@ class ForeignForm(Forbidden):
     )
 
 
+class AccessEnded(Forbidden):
+    sentence = (
+        "Your account may no longer use this console. If that is a mistake, ask an administrator "
+        "for a role."
+    )
+
+
 class FactorMissing(Forbidden):
     sentence = "Your role needs a second factor. Set it up first: choose Your second factor."
 
@@ -107,7 +114,7 @@ def identify() -> Caller:
     if not caller.rights.permissions:
         # End the session permanently, even if the account gets the role back.
         _revoke(session)
-        raise RoleMissing("api")
+        raise AccessEnded
     if caller.rights.needs_second_factor and not _is_open_without_factor():
         require_factor(caller)
     environ = current_environ()
@@ -166,6 +173,14 @@ def end(response: Response) -> None:
 def _revoke(session: Session) -> None:
     refresh_tokens.revoke_chain(session.chain)
     callers.forget()
+
+
+def end_others() -> None:
+    """Keep only the session of this request, after a change that ended all sign-ins."""
+    if session := current_session():
+        refresh_tokens.outlive_change(session.chain)
+        users.sweep_tokens(Lookup.parse(session.user_id))
+        callers.forget()
 
 
 def form_token() -> str:
