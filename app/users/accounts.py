@@ -88,11 +88,15 @@ def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Appl
     require_mailable(user)
     guess = guess_by_caller(user["_id"])
     guess.refuse_if_locked()
-    with mailer.slot(), reset_mails.one(user["_id"]) as is_first:
+    with mailer.slot(), reset_mails.one(user["_id"], partial(_has_code, key)) as is_first:
         if not is_first:
             return users.change(key, (), keep_code, intent)
         with guess.attempt():
             return _send_code(key, user, intent, letter)
+
+
+def _has_code(key: Lookup) -> bool:
+    return users.get(key, "Reset")["Reset"] is not None
 
 
 def _send_code(key: Lookup, user: Document, intent: Intent, letter: Letter) -> Applied:

@@ -42,6 +42,29 @@ def links_in(data_dir):
     return [re.search(r"http://localhost/console/invitation#(\S+)", text)[1] for text in texts]
 
 
+def test_an_invitation_sent_again_goes_to_the_address_that_counts_now(lead, db, data_dir):
+    fields = {"Name": "Newbie", "Email": "old@example.com", "may-support": "true"}
+    lead.submit("/staff", 303, **fields)
+    path, wanted = f"/staff/{db.users.find_one({'Name': 'Newbie'})['_id']}", []
+    for address in ("first@example.com", "second@example.com"):
+        lead.submit(f"{path.replace('staff', 'users')}/email", 303, new=address, confirm="Newbie")
+        # The second of two clicks shares the mail of the first.
+        for _ in range(2):
+            lead.submit(f"{path}/invite", 303)
+        wanted.append(address)
+        mails = sorted((data_dir / "outbox").glob("*.eml"))
+        assert [re.search("To: (.*)", mail.read_text())[1] for mail in mails[1:]] == wanted
+
+
+def test_somebody_who_signs_in_by_the_company_is_not_invited(lead, world):
+    identity = {"Issuer": "https://login.example.com", "Subject": "7"}
+    colleague = world.add_user(None, Name="Anna", Roles=["support"], OpenId=identity)
+    page = lead.read(f"/staff/{colleague['_id']}")
+    assert ("invitation again" in page, "no password" in page) == (False, False)
+    refused = lead.submit(f"/staff/{colleague['_id']}/invite", 409)
+    assert "signs in with a company account" in page_of(refused)
+
+
 def test_every_permission_is_in_one_group():
     grouped = [name for names in GROUPS.values() for name in names]
     assert sorted(grouped) == sorted(permission.value for permission in Permission)

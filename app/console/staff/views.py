@@ -34,7 +34,7 @@ from app.staff.domain import public_staff
 from app.types import Document
 
 WEEK = timedelta(days=7)
-READS = ("Name", *RIGHTS, "PasswordHash", "Reset", "Keys", "SecondFactor", "LastSignInAt")
+READS = ("Name", *RIGHTS, "PasswordHash", "OpenId", "Reset", "Keys", "SecondFactor", "LastSignInAt")
 NEEDS = (Permission.STAFF_MANAGE,)
 
 
@@ -83,7 +83,7 @@ def person(user: Document) -> Document:
         "LastSignIn": moment_of(user.get("LastSignInAt")),
         "Keys": len(keys or ()),
         "KeyUsed": max((at for at in used if at), default=None),
-        "IsInvited": user.get("PasswordHash") is None,
+        "IsInvited": user.get("PasswordHash") is None and not user.get("OpenId"),
         "InvitedUntil": until if until and until > users.now() else None,
         "IsPeer": guard.is_peer(user),
     }

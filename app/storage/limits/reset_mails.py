@@ -12,7 +12,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -67,10 +67,13 @@ class ResetMails:
             self._windows[count - 1] = max(window, self._windows.get(count - 1, window))
 
     @contextmanager
-    def one(self, user_id: str) -> Iterator[bool]:
-        """Allow one mail to an account; yield False if another request has just sent one."""
+    def one(self, user_id: str, is_usable: Callable[[], bool] = lambda: True) -> Iterator[bool]:
+        """Allow one mail to an account; yield False if another request has just sent one.
+
+        That mail is not shared unless is_usable: the address may have changed since.
+        """
         place = uuid.uuid4().hex
-        if not self._take(user_id, place):
+        if not self._take(user_id, place, is_usable):
             yield False
             return
         try:
@@ -84,7 +87,7 @@ class ResetMails:
             raise
         self._leave(user_id, place, {"$set": {"Mails.0": self._clock.now()}})
 
-    def _take(self, user_id: str, place: str) -> bool:
+    def _take(self, user_id: str, place: str, is_usable: Callable[[], bool]) -> bool:
         """Take a place; return False to share a mail that was just sent, after waiting for it."""
         deadline = wait_deadline(PATIENCE_SECONDS)
         while True:
@@ -93,7 +96,7 @@ class ResetMails:
                 return True
             found = self._mails.find_one({"_id": user_id}) or {}
             if not _is_sending(found, now):
-                if any(at > now - self._shared for at in found.get("Mails", ())):
+                if any(at > now - self._shared for at in found.get("Mails", ())) and is_usable():
                     return False
                 self._refuse_full(found, now)
             if time.monotonic() > deadline:
