@@ -67,7 +67,12 @@ def unsupported_grant() -> TokenRefused:
 
 
 def no_access() -> TokenRefused:
-    return TokenRefused("access_denied", "This account lacks the role 'api' to use the API.")
+    message = "This account may use neither the console nor the API: it has no role for them. "
+    return TokenRefused("access_denied", f"{message}Ask an administrator for one.")
+
+
+def account_disabled() -> TokenRefused:
+    return TokenRefused("access_denied", "This account is disabled. Ask an administrator.")
 
 
 def passwords_off() -> TokenRefused:

@@ -17,6 +17,7 @@ from app.naming import Lookup, name_key
 from app.oauth.domain import (
     TokenRefused,
     account_banned,
+    account_disabled,
     bad_credentials,
     bad_refresh_token,
     code_needed,
@@ -103,9 +104,11 @@ def refresh(refresh_token: str) -> Issued:
 
 
 def require_access(user: Document) -> None:
-    """Refuse an account that is banned or may not use this service."""
+    """Refuse an account that is banned, disabled, or without a role."""
     if is_in_force(user, BAN, users.now()):
         raise account_banned(end_of(user, BAN))
+    if user.get("IsDisabled") is True:
+        raise account_disabled()
     if not callers.rights(user).permissions:
         raise no_access()
 

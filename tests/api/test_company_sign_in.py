@@ -298,8 +298,10 @@ def test_a_banned_account_and_one_without_access_stay_out(browser, world, db, an
     ban = {"IsBanned": True, "BanReason": "x", "BannedBy": "y", "BannedUntil": None}
     db.users.update_one({"_id": anna["_id"]}, {"$set": ban})
     refuse(browser, "This account is banned")
-    db.users.update_one({"_id": anna["_id"]}, {"$set": {"IsBanned": False, "Power.Api": False}})
-    refuse(browser, "lacks the role")
+    db.users.update_one({"_id": anna["_id"]}, {"$set": {"IsBanned": False, "IsDisabled": True}})
+    refuse(browser, "This account is disabled")
+    db.users.update_one({"_id": anna["_id"]}, {"$set": {"IsDisabled": False, "Power.Api": False}})
+    refuse(browser, "has no role")
 
 
 def test_an_account_with_a_second_factor_is_asked_for_its_code_too(app, browser, db, anna):
@@ -323,7 +325,7 @@ def test_the_first_sign_in_creates_an_account_without_a_password(
     browser, world, db, provider, creating, client
 ):
     world.add_user(Name="anna")
-    refuse(browser, "lacks the role")
+    refuse(browser, "has no role")
     user = db.users.find_one({"OpenId.Subject": ANNA["sub"]})
     assert (user["Name"], user["Email"], user["PasswordHash"]) == ("anna2", ANNA["email"], None)
     move_all(db, "users")
@@ -351,7 +353,7 @@ def test_many_first_sign_ins_of_one_person_create_one_account(app, db, creating)
         answers = list(pool.map(Visitor.get, browsers, paths))
     assert {answer.status_code for answer in answers} <= {403, 503}
     assert db.users.count_documents({}) == 1
-    assert "lacks the role" in page_of(sign_in(Visitor(app)))
+    assert "has no role" in page_of(sign_in(Visitor(app)))
 
 
 def test_an_account_is_not_created_for_everybody(app, browser, world, db, provider, creating):
@@ -406,7 +408,7 @@ def test_a_group_alone_opens_the_console_and_only_as_far_as_its_role(
     assert is_signed_in(browser)
     assert browser.get("/batches/new").status_code == 403
     provider.person["groups"] = []
-    refuse(Visitor(app), "lacks the role")
+    refuse(Visitor(app), "has no role")
     # The session that is open ends with the role.
     assert not is_signed_in(browser)
 

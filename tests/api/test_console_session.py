@@ -96,7 +96,10 @@ def test_an_account_without_the_role_api_is_refused(browser, world):
     world.add_user(PASSWORD, Name="player")
     answer = browser.sign_in("player")
     assert answer.status_code == 403
-    assert "lacks the role &#39;api&#39;" in answer.text
+    assert "has no role for them. Ask an administrator" in answer.text
+    world.add_user(PASSWORD, Name="former", roles=(Role.API,), IsDisabled=True)
+    answer = browser.sign_in("former")
+    assert (answer.status_code, "is disabled" in answer.text) == (403, True)
 
 
 def test_guesses_at_a_password_are_limited(browser, alice):
@@ -216,7 +219,7 @@ def test_a_session_ends_with_the_role_for_good(app, world, db):
     db.users.update_one({"_id": somebody.user["_id"]}, {"$set": {"Power.Api": False}})
     answer = somebody.get("/players")
     assert answer.status_code == 403
-    assert "needs the role &#39;api&#39;" in answer.text
+    assert "may no longer use this console" in answer.text
     db.users.update_one({"_id": somebody.user["_id"]}, {"$set": {"Power.Api": True}})
     assert not is_signed_in(somebody)
 
