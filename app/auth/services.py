@@ -10,7 +10,7 @@ from app.http.uploads import DownloadPlaces, UploadPlaces
 from app.services import Services
 from app.storage.client import Storage
 from app.storage.limits.attempts import Attempts
-from app.storage.limits.quotas import Budgets, Quotas
+from app.storage.limits.quotas import Budgets, Marks, Quotas
 
 
 def add_services(services: Services) -> None:
@@ -29,6 +29,7 @@ def add_services(services: Services) -> None:
         Attempts(storage, limits, settings.FAILURE_WINDOW_SECONDS),
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
         Budgets(storage),
+        Marks(storage),
         UploadPlaces(half),
         DownloadPlaces(half),
     )

@@ -11,12 +11,13 @@ from flask.cli import AppGroup
 from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission
 from app.auth.shipped_roles import ADMINISTRATOR
 from app.cli.intents import intent, reason_option, report
-from app.http.context import current
+from app.http.context import current, setting
 from app.http.parser import load
 from app.moderation.domain import READS, lift
 from app.moderation.operations import LIFT
 from app.moderation.penalties import BAN
 from app.naming import Lookup, printable
+from app.oauth.sign_ins import allow_password
 from app.operations import Operation
 from app.staff.domain import public_role, public_staff
 from app.staff.operations import (
@@ -144,7 +145,8 @@ def enable(name: str, reason: str | None) -> None:
 def rescue(name: str, reason: str | None) -> None:
     """Make a user an administrator, whatever the roles are now: the way in if nobody has one.
 
-    Enables and unbans the account, and gives it the role administrator with all permissions.
+    Enables and unbans the account, and gives it the role administrator with all permissions. If
+    passwords are off for staff, the account may sign in with its password for an hour.
     """
     key, everything = Lookup.parse(name), {"Permissions": [one.value for one in Permission]}
     found = users.get(key, *RECORD)
@@ -157,7 +159,12 @@ def rescue(name: str, reason: str | None) -> None:
     users.change(key, READS, partial(lift, penalty=BAN), intent(LIFT[BAN], reason))
     if found.get("IsDisabled"):
         make(ENABLE_ACCOUNT, key, reason)
-    report(staff_line(users.get(key, *RECORD)), "rescued the account %s", name)
+    output = staff_line(users.get(key, *RECORD))
+    if not setting("STAFF_PASSWORDS"):
+        allow_password(found["_id"])
+        output += "\nThe account may sign in with its password for an hour: open "
+        output += "/console/sign-in?password=1"
+    report(output, "rescued the account %s", name)
 
 
 def make_for(operation: Operation, name: str, reason: str | None, **given: Any) -> None:

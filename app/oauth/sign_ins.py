@@ -30,13 +30,17 @@ from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
 from app.second_factor.domain import CodeRefused, has_factor
 from app.second_factor.management import use_code
+from app.storage.limits.quotas import Marks
 from app.types import Document
 from app.users.hashing import Hasher
 from app.users.store import Users
 
+RESCUE_SECONDS = 3600
+
 callers = current(Callers)
 cursors = current(Cursors)
 hasher = current(Hasher)
+marks = current(Marks)
 refresh_tokens = current(RefreshTokens)
 users = current(Users)
 
@@ -65,9 +69,18 @@ def authenticate(username: str, password: str) -> Document:
     if renewed := hasher.renewed_hash(stored, password):
         users.renew_hash(user["_id"], stored, renewed)
     require_access(user)
-    if not setting("STAFF_PASSWORDS"):
+    if not setting("STAFF_PASSWORDS") and not marks.has(_password_mark(user["_id"])):
         raise passwords_off()
     return user
+
+
+def allow_password(user_id: str) -> None:
+    """Let an account sign in with its password for a while, even if passwords are off."""
+    marks.set(_password_mark(user_id), RESCUE_SECONDS)
+
+
+def _password_mark(user_id: str) -> str:
+    return f"password {user_id}"
 
 
 def _check_code(user: Document, code: str) -> None:

@@ -8,6 +8,7 @@ import logging
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pyotp
@@ -17,11 +18,13 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from app.auth.roles import Role
+from app.cli.staff import staff
 from app.openid import provider as openid
 from app.openid.group_roles import GroupRoles
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.storage.client import Storage
+from app.storage.limits.quotas import Marks
 from tests.api.test_console_second_factor import hidden_fields, type_code
 from tests.applications import service
 from tests.console_visitor import PASSWORD, Visitor, page_of
@@ -195,14 +198,22 @@ def test_an_answer_works_once_and_in_one_browser(app, browser, anna, provider):
     assert (again.status_code, STALE in page_of(again)) == (403, True)
 
 
-def test_a_code_works_once(browser, anna, provider):
-    """Even where the cookie is kept, the provider refuses the code."""
+def test_an_answer_works_once_even_with_a_cookie_that_was_kept(browser, anna, provider):
+    provider.keeps_codes = True
     path = decide(begin(browser))
     kept = browser.cookie("quartermaster-company").value
     assert browser.get(path).status_code == 303
     browser._client.set_cookie("quartermaster-company", kept, path="/console")
-    assert UNVERIFIED in page_of(browser.get(path))
+    assert STALE in page_of(browser.get(path))
     assert browser.cookie("quartermaster-company") is None
+
+
+def test_a_code_that_the_provider_has_accepted_before_is_refused(browser, anna, provider):
+    """Another sign-in of the same browser, with the code of the first."""
+    used = parse_qs(urlsplit(path := decide(begin(browser))).query)["code"][0]
+    assert browser.get(path).status_code == 303
+    path = re.sub("code=[^&]+", f"code={used}", decide(begin(browser)))
+    assert UNVERIFIED in page_of(browser.get(path))
 
 
 def test_a_sign_in_that_takes_too_long_is_refused(browser, anna, monkeypatch):
@@ -453,6 +464,24 @@ def test_with_passwords_off_only_the_company_account_opens(app, browser, anna, c
     wrong = client.post("/api/oauth/token", data={**form, "password": sha256("wrong")})
     assert wrong.json["error"] == "invalid_grant"
     assert sign_in(browser).status_code == 303
+
+
+def test_a_rescued_account_signs_in_although_passwords_and_the_provider_are_off(
+    app, browser, anna, provider, monkeypatch
+):
+    configure(app, STAFF_PASSWORDS=False)
+    provider.broken = {"openid-configuration"}
+    assert DOWN in page_of(browser.get("/sign-in/company"))
+    rescue = app.test_cli_runner().invoke(staff, ["rescue", "anna"])
+    assert "for an hour: open /console/sign-in?password=1" in rescue.output
+    token = re.search('name="token" value="(.*?)"', browser.get("/sign-in?password=1").text)[1]
+    wrong = browser.send("/sign-in", {"token": token, "username": "anna", "password": "x"})
+    assert 'name="password"' in wrong.text
+    fields = {"token": token, "username": "anna", "password": PASSWORD}
+    assert browser.send("/sign-in", fields).status_code == 303
+    now = service(app, Storage).clock.now() + timedelta(hours=1)
+    monkeypatch.setattr(service(app, Marks)._clock, "now", lambda: now)
+    assert "Passwords are off" in page_of(browser.send("/sign-in", fields))
 
 
 def test_no_log_line_holds_a_token_or_a_code(browser, anna, provider, caplog):

@@ -13,14 +13,16 @@ from app.console.stores import users
 from app.errors import NotFound, QuartermasterError, Unavailable
 from app.http.context import current, setting
 from app.oauth.domain import TokenRefused
-from app.openid.domain import Denied, SignInRefused, proof_time
+from app.openid.domain import Denied, SignInRefused, StaleSignIn, proof_time
 from app.openid.provider import LIFETIME_SECONDS, Provider
 from app.openid.sign_ins import sign_in
+from app.storage.limits.quotas import Marks
 
 # Binds a sign-in to the browser that began it.
 COOKIE = "quartermaster-company"
 REFUSALS = (SignInRefused, TokenRefused, Unavailable)
 
+marks = current(Marks)
 provider = current(Provider)
 
 
@@ -45,7 +47,11 @@ def come_back() -> Response:
     require_provider()
     back = PREFIX
     try:
-        begun = provider.read_cookie(session.cookie(COOKIE), request.args.get("state", ""))
+        state = request.args.get("state", "")
+        begun = provider.read_cookie(session.cookie(COOKIE), state)
+        # Here, too, it works once: a browser may keep the cookie.
+        if not marks.set(f"company sign-in {state}", LIFETIME_SECONDS):
+            raise StaleSignIn
         back = begun["back"]
         if "code" not in request.args:
             raise Denied

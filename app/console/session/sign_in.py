@@ -153,7 +153,8 @@ def sign_in_form(back: str, username: str = "", error: str = "", status: int = 2
         # From the page of an invitation.
         has_chosen=request.args.get("done") == "chosen",
         has_provider=bool(setting("OPENID_ISSUER")),
-        has_passwords=setting("STAFF_PASSWORDS"),
+        # With passwords off, for an account that was rescued at the command line.
+        has_passwords=setting("STAFF_PASSWORDS") or username or "password" in request.args,
     )
     session.begin_visit(response, secret)
     return response

@@ -53,6 +53,27 @@ class Quotas:
             raise RateLimited("caller", max(1, (end - now).seconds), "requests")
 
 
+class Marks:
+    """Marks that expire, such as the states of sign-ins that were used."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._marks = storage.db[QUOTAS.name]
+        self._clock = storage.clock
+
+    def set(self, name: str, seconds: int) -> bool:
+        """Set a mark, and return whether it is new."""
+        ends = {"ExpiresAt": self._clock.now() + timedelta(seconds=seconds)}
+        mark = {"$max": ends, "$setOnInsert": {"Used": 1}}
+        try:
+            return self._marks.update_one({"_id": name}, mark, upsert=True).upserted_id is not None
+        except DuplicateKeyError:  # another process has just set it
+            return False
+
+    def has(self, name: str) -> bool:
+        valid = {"_id": name, "ExpiresAt": {"$gt": self._clock.now()}}
+        return self._marks.find_one(valid, ["_id"]) is not None
+
+
 class Reservation(NamedTuple):
     """Items that a key or a person is about to move on one day."""
 
