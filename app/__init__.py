@@ -21,7 +21,6 @@ from app.batches.choosing import Choosing
 from app.batches.store import Batches
 from app.compatibility import application as compatibility
 from app.console import routes as console
-from app.console.session.sessions import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
 from app.game import routes as game
 from app.game.actions import routes as actions
@@ -187,9 +186,8 @@ def add_stores(services: Services) -> None:
         GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS),
         Activity(history, tokens),
         Approvals(storage),
-        FormTokens(signing_keys(settings)),
         Vault(signing_keys(settings), storage.clock.time),
-        Provider(settings, signing_keys(settings)),
+        Provider(settings),
         GroupRoles(settings, roles),
         Samples(storage),
         Reports(storage),

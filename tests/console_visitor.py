@@ -16,7 +16,7 @@ from app.oauth.store import RefreshTokens
 from tests.applications import service
 
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
-TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
+TOKEN = re.compile(r'name="token" value="([^"]+)"')
 PASSWORD = "correct horse"
 
 

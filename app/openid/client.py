@@ -1,8 +1,4 @@
-"""The client of the OpenID Connect provider, by Authlib and requests.
-
-Both take several megabytes and some time to import, so app/openid/provider.py imports this module
-only when somebody signs in.
-"""
+"""The client of the OpenID Connect provider, by Authlib and requests."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from authlib.integrations.requests_client import OAuth2Session
 from requests import RequestException
 
 from app.errors import QuartermasterError
-from app.openid.domain import ProviderUnavailable, Unverified
+from app.openid.domain import UNVERIFIED, ProviderUnavailable, SignInRefused
 from app.types import Document
 from config.base import Settings
 
@@ -33,64 +29,63 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
     """Authlib's client of a provider, without Flask's session, which this service does not have."""
 
     client_cls = OAuth2Session
+    settings: Settings
 
-
-def discover(settings: Settings) -> Client:
-    """Return a client of the provider that the settings name."""
-    calls = {"default_timeout": settings.OPENID_TIMEOUT_SECONDS, "max_redirects": 0}
-    found = _metadata(str(settings.OPENID_ISSUER), calls)
-    options = {**calls, "code_challenge_method": "S256"}
-    groups = {settings.OPENID_GROUPS_CLAIM} & {*found.get("scopes_supported", ())}
-    options["scope"] = " ".join(("openid", "profile", "email", *groups))
-    if BASIC not in found.get("token_endpoint_auth_methods_supported", (BASIC,)):
-        options["token_endpoint_auth_method"] = "client_secret_post"  # noqa: S105 (a name)
-    return Client(
-        None,
-        client_id=settings.OPENID_CLIENT_ID,
-        client_secret=settings.OPENID_CLIENT_SECRET,
-        client_kwargs=options,
+    @classmethod
+    def discover(cls, settings: Settings) -> Client:
+        """Return a client of the provider that the settings name, with what it publishes."""
+        issuer = str(settings.OPENID_ISSUER)
+        client = cls(
+            None,
+            client_id=settings.OPENID_CLIENT_ID,
+            client_secret=settings.OPENID_CLIENT_SECRET,
+            server_metadata_url=f"{issuer.rstrip('/')}/.well-known/openid-configuration",
+            client_kwargs={
+                "default_timeout": settings.OPENID_TIMEOUT_SECONDS,
+                "max_redirects": 0,
+                "code_challenge_method": "S256",
+            },
+        )
+        client.settings = settings
+        found = client.load_server_metadata()
+        require_right(issuer, found)
         # The provider may support others, even none.
-        id_token_signing_alg_values_supported=ALGORITHMS,
-        **{name: found[name] for name in ENDPOINTS if name in found},
-    )
+        found["id_token_signing_alg_values_supported"] = ALGORITHMS
+        groups = {settings.OPENID_GROUPS_CLAIM} & {*found.get("scopes_supported", ())}
+        client.client_kwargs["scope"] = " ".join(("openid", "profile", "email", *groups))
+        if BASIC not in found.get("token_endpoint_auth_methods_supported", (BASIC,)):
+            client.client_kwargs["token_endpoint_auth_method"] = "client_secret_post"  # noqa: S105 (a name)
+        return client
+
+    def verified_claims(self, begun: Document, code: str, redirect_uri: str) -> Document:
+        """Exchange a code for an ID token, and return its claims if all of it is right."""
+        verifier, settings = begun["code_verifier"], self.settings
+        token = self.fetch_access_token(redirect_uri, code=code, code_verifier=verifier)
+        expected = {
+            "iss": {"essential": True, "value": settings.OPENID_ISSUER},
+            "aud": {"essential": True, "value": settings.OPENID_CLIENT_ID},
+        }
+        claims = self.parse_id_token(token, begun["nonce"], expected, leeway=LEEWAY_SECONDS)
+        if not claims["sub"]:
+            raise ValueError("an empty sub")
+        wanted = {"email", "preferred_username"}
+        wanted |= {settings.OPENID_GROUPS_CLAIM} if settings.OPENID_GROUP_ROLES else set()
+        if wanted <= claims.keys() or "userinfo_endpoint" not in self.server_metadata:
+            return dict(claims)
+        # Some providers keep ID tokens short.
+        more = self.userinfo(token=token)
+        if more.get("sub") != claims["sub"]:
+            raise ValueError("another sub")
+        return {**more, **claims}
 
 
-def _metadata(issuer: str, calls: Document) -> Document:
-    """Return what the provider publishes about itself."""
-    with OAuth2Session(**calls) as session:
-        url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        answer = session.get(url, withhold_token=True)
-    answer.raise_for_status()
-    found: Document = answer.json()
+def require_right(issuer: str, found: Document) -> None:
+    """Raise unless a provider publishes our issuer, and endpoints with the same scheme."""
     if found["issuer"] != issuer:
         raise ValueError(f"the provider calls itself {found['issuer']}, not QM_OPENID_ISSUER")
     scheme = issuer.partition("//")[0]
     if not all(found.get(name, scheme).startswith(scheme) for name in ENDPOINTS):
         raise ValueError(f"an endpoint of the provider does not begin with {scheme}")
-    return found
-
-
-def verified_claims(
-    client: Client, settings: Settings, begun: Document, code: str, redirect_uri: str
-) -> Document:
-    """Exchange a code for an ID token, and return its claims if all of it is right."""
-    token = client.fetch_access_token(redirect_uri, code=code, code_verifier=begun["code_verifier"])
-    expected = {
-        "iss": {"essential": True, "value": settings.OPENID_ISSUER},
-        "aud": {"essential": True, "value": settings.OPENID_CLIENT_ID},
-    }
-    claims = client.parse_id_token(token, begun["nonce"], expected, leeway=LEEWAY_SECONDS)
-    if not claims["sub"]:
-        raise ValueError("an empty sub")
-    wanted = {"email", "preferred_username"}
-    wanted |= {settings.OPENID_GROUPS_CLAIM} if settings.OPENID_GROUP_ROLES else set()
-    if wanted <= claims.keys() or "userinfo_endpoint" not in client.server_metadata:
-        return dict(claims)
-    # Some providers keep ID tokens short.
-    more = client.userinfo(token=token)
-    if more.get("sub") != claims["sub"]:
-        raise ValueError("another sub")
-    return {**more, **claims}
 
 
 def refusal(error: Exception) -> QuartermasterError:
@@ -101,4 +96,4 @@ def refusal(error: Exception) -> QuartermasterError:
     # Of an OAuthError only the code: the provider's description may quote what it was sent.
     reason = error.error if isinstance(error, OAuthError) else f"{type(error).__name__}: {error}"
     log.warning("A sign-in with a company account was not verified: %s", reason)
-    return Unverified()
+    return SignInRefused(UNVERIFIED)

@@ -19,6 +19,33 @@ NUMBERED = range(2, 10)
 LONGEST_SUBJECT = 255
 
 
+STALE = (
+    "This sign-in was begun in another browser, took too long, or is already finished. "
+    "Please start again."
+)
+UNVERIFIED = (
+    "The answer of your company's sign-in could not be verified. Please start again. If that "
+    "does not help, ask the operator of this service: the log has the details."
+)
+DENIED = "You cancelled the sign-in, or your company's sign-in refused it."
+NOT_LINKED = (
+    "No account here belongs to your company account. Ask an administrator to link one to the "
+    "subject {}."
+)
+NO_GROUP = (
+    "Your company account is in none of the groups that may use this console. Ask an "
+    "administrator to add you to one."
+)
+NO_ADDRESS = (
+    "Your company account has no verified email address, which an account here needs. Ask an "
+    "administrator of the company accounts."
+)
+ADDRESS_IN_USE = (
+    "An account here already has your email address. If it is yours, ask an administrator to "
+    "link it to the subject {}."
+)
+
+
 class ProviderUnavailable(Unavailable):
     sentence = "Your company's sign-in does not answer at the moment. Please try again."
     retry_after = 5
@@ -26,52 +53,6 @@ class ProviderUnavailable(Unavailable):
 
 class SignInRefused(Forbidden):
     """A person who comes from the provider, but cannot be signed in."""
-
-
-class StaleSignIn(SignInRefused):
-    sentence = (
-        "This sign-in was begun in another browser, took too long, or is already finished. "
-        "Please start again."
-    )
-
-
-class Unverified(SignInRefused):
-    sentence = (
-        "The answer of your company's sign-in could not be verified. Please start again. If that "
-        "does not help, ask the operator of this service: the log has the details."
-    )
-
-
-class Denied(SignInRefused):
-    sentence = "You cancelled the sign-in, or your company's sign-in refused it."
-
-
-class NotLinked(SignInRefused):
-    sentence = (
-        "No account here belongs to your company account. Ask an administrator to link one to the "
-        "subject {subject}."
-    )
-
-
-class NoGroup(SignInRefused):
-    sentence = (
-        "Your company account is in none of the groups that may use this console. Ask an "
-        "administrator to add you to one."
-    )
-
-
-class NoAddress(SignInRefused):
-    sentence = (
-        "Your company account has no verified email address, which an account here needs. Ask an "
-        "administrator of the company accounts."
-    )
-
-
-class AddressInUse(SignInRefused):
-    sentence = (
-        "An account here already has your email address. If it is yours, ask an administrator to "
-        "link it to the subject {subject}."
-    )
 
 
 def identity(issuer: str, subject: str) -> Document:
@@ -90,7 +71,7 @@ def verified_address(claims: Mapping[str, Any]) -> str:
     """Return the email address of a person; many providers do not tell whether it is verified."""
     email, is_verified = claims.get("email"), claims.get("email_verified", True)
     if not isinstance(email, str) or not is_email(email) or is_verified not in (True, "true"):
-        raise NoAddress
+        raise SignInRefused(NO_ADDRESS)
     return email
 
 

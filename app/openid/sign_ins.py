@@ -14,11 +14,12 @@ from app.http.context import current, setting
 from app.naming import Lookup
 from app.oauth.sign_ins import require_access
 from app.openid.domain import (
+    ADDRESS_IN_USE,
     LONGEST_SUBJECT,
-    AddressInUse,
-    NoGroup,
-    NotLinked,
-    Unverified,
+    NO_GROUP,
+    NOT_LINKED,
+    UNVERIFIED,
+    SignInRefused,
     identity,
     names_for,
     set_group_roles,
@@ -44,7 +45,7 @@ users = current(Users)
 def sign_in(claims: Document) -> Document:
     """Return the account of verified claims, with the roles of its groups, if it has access."""
     if len(claims["sub"]) > LONGEST_SUBJECT:
-        raise Unverified
+        raise SignInRefused(UNVERIFIED)
     own = identity(setting("OPENID_ISSUER"), claims["sub"])
     roles = group_roles.of(claims)
     user = users.credentials_by_identity(own) or _create(own, claims, roles)
@@ -64,9 +65,9 @@ def sign_in(claims: Document) -> Document:
 def _create(own: Document, claims: Document, roles: list[str]) -> Document:
     """Create an account without a password, which no other request has created meanwhile."""
     if not setting("OPENID_CREATES_ACCOUNTS"):
-        raise NotLinked(own["Subject"])
+        raise SignInRefused(NOT_LINKED.format(own["Subject"]))
     if setting("OPENID_GROUP_ROLES") and not roles:
-        raise NoGroup
+        raise SignInRefused(NO_GROUP)
     email = verified_address(claims)
     for name in islice(names_for(claims), MOST_TRIES):
         meant = _intent(CREATE_BY_COMPANY, None, name)
@@ -80,7 +81,7 @@ def _create(own: Document, claims: Document, roles: list[str]) -> Document:
             break
     user = users.credentials_by_identity(own)
     if user is None:
-        raise AddressInUse(own["Subject"])
+        raise SignInRefused(ADDRESS_IN_USE.format(own["Subject"]))
     return user
 
 

@@ -38,15 +38,6 @@ users = current(Users)
 vault = current(Vault)
 
 
-class Proposal(NamedTuple):
-    """A secret that is not stored yet: the page that shows it sends it back, sealed."""
-
-    secret: str
-    sealed: str
-    # What the QR code contains.
-    uri: str
-
-
 class RecoveryCodes(NamedTuple):
     """New recovery codes. They are shown once, and never in a replay."""
 
@@ -54,15 +45,16 @@ class RecoveryCodes(NamedTuple):
     applied: Applied
 
 
-def propose(user_id: str, name: str, sealed: str = "") -> Proposal:
-    """Return the secret that a page has shown before, or else a new one."""
+def propose(user_id: str, sealed: str = "") -> tuple[str, str]:
+    """Return a secret that is not stored yet, and the same sealed, which its page sends back.
+
+    It is the one that the page has shown before, or else a new one.
+    """
     try:
-        secret = _proposed(user_id, sealed)
+        return _proposed(user_id, sealed), sealed
     except domain.CodeRefused:
-        secret, sealed = pyotp.random_base32(), ""
-    issuer = f"Quartermaster {setting('GAME_NAME')}"
-    uri = pyotp.TOTP(secret).provisioning_uri(name, issuer)
-    return Proposal(secret, sealed or vault.seal(NEW_SECRET, user_id, secret), uri)
+        secret = pyotp.random_base32()
+        return secret, vault.seal(NEW_SECRET, user_id, secret)
 
 
 def _proposed(user_id: str, sealed: str) -> str:
@@ -70,30 +62,38 @@ def _proposed(user_id: str, sealed: str) -> str:
     with suppress(domain.CodeRefused):
         owner, secret = vault.unseal(NEW_SECRET, sealed, SET_UP_SECONDS)
         if owner == user_id:
-            return secret
+            return str(secret)
     raise domain.CodeRefused(TOO_OLD)
 
 
 def set_up(user_id: str, sealed: str, code: str, intent: Intent) -> RecoveryCodes:
-    codes = new_recovery_codes()
-    rule = partial(domain.set_up, secret=_proposed(user_id, sealed), recovery=codes)
-    return _made(codes, _change_by_code(user_id, code, rule, intent))
+    rule = partial(domain.set_up, secret=_proposed(user_id, sealed))
+    return _change_with_codes(user_id, code, rule, intent)
 
 
 def renew_recovery_codes(user_id: str, code: str, intent: Intent) -> RecoveryCodes:
+    return _change_with_codes(user_id, code, domain.renew_recovery_codes, intent)
+
+
+def _change_with_codes(
+    user_id: str, code: str, rule: Callable[..., Change], intent: Intent
+) -> RecoveryCodes:
     codes = new_recovery_codes()
-    rule = partial(domain.renew_recovery_codes, recovery=codes)
-    return _made(codes, _change_by_code(user_id, code, rule, intent))
+    applied = _change_by_code(user_id, code, partial(rule, recovery=codes), intent)
+    return RecoveryCodes(None if applied.replayed else codes, applied)
 
 
 def switch_off(user_id: str, code: str, intent: Intent) -> Applied:
     return _change_by_code(user_id, code, domain.switch_off, intent)
 
 
-def use_code(user: Document, code: str, via: str) -> None:
-    """Accept a code at sign-in: each works once, on whatever worker. Every guess is counted."""
-    origin = Origin(user["_id"], user["Name"], via, request_id())
-    _change_by_code(user["_id"], code, domain.use_code, Intent(USE_RECOVERY_CODE.name, origin))
+def use_code(user: Document, code: str, via: str) -> bool:
+    """Accept a code at sign-in, and return whether it was a recovery code.
+
+    Each works once, on whatever worker. Every guess is counted.
+    """
+    meant = Intent(USE_RECOVERY_CODE.name, Origin(user["_id"], user["Name"], via, request_id()))
+    return _change_by_code(user["_id"], code, domain.use_code, meant).entry is not None
 
 
 def _change_by_code(
@@ -102,10 +102,6 @@ def _change_by_code(
     decide = partial(rule, code=code, now=users.now(), cipher=vault)
     with guess_by_address(user_id).attempt():
         return users.change(Lookup.parse(user_id), READS, decide, intent)
-
-
-def _made(codes: list[str], applied: Applied) -> RecoveryCodes:
-    return RecoveryCodes(None if applied.replayed else codes, applied)
 
 
 def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:

@@ -1,9 +1,10 @@
-"""Encrypts secrets and the state between two requests, with keys derived from QM_SECRET_KEY."""
+"""Encrypts secrets, form tokens and the state of sign-ins, with keys derived from QM_SECRET_KEY."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -14,20 +15,19 @@ from app.second_factor.domain import UNREADABLE, CodeRefused
 
 
 class Vault:
-    """Seals texts for a purpose. The first key encrypts; the others still decrypt."""
+    """Seals values for a purpose. The first key encrypts; the others still decrypt."""
 
     def __init__(self, keys: list[str], clock: Callable[[], float]) -> None:
         self._fernet = MultiFernet([Fernet(_derived(key)) for key in keys])
         # The database's clock: one machine may open what another has sealed.
         self._clock = clock
 
-    def seal(self, purpose: str, *texts: str) -> str:
-        return self._fernet.encrypt_at_time(
-            orjson.dumps([purpose, *texts]), int(self._clock())
-        ).decode()
+    def seal(self, purpose: str, *values: Any) -> str:
+        content = orjson.dumps([purpose, *values])
+        return self._fernet.encrypt_at_time(content, int(self._clock())).decode()
 
-    def unseal(self, purpose: str, sealed: str, seconds: int | None = None) -> list[str]:
-        """Return the sealed texts; raise CodeRefused if they are forged or too old."""
+    def unseal(self, purpose: str, sealed: str, seconds: int | None = None) -> list[Any]:
+        """Return the sealed values; raise CodeRefused if they are forged or too old."""
         try:
             if seconds is None:
                 content = self._fernet.decrypt(sealed)
@@ -35,10 +35,10 @@ class Vault:
                 content = self._fernet.decrypt_at_time(sealed, seconds, int(self._clock()))
         except (InvalidToken, ValueError):
             raise CodeRefused(UNREADABLE) from None
-        found, *texts = orjson.loads(content)
+        found, *values = orjson.loads(content)
         if found != purpose:
             raise CodeRefused(UNREADABLE)
-        return texts
+        return values
 
 
 def _derived(key: str) -> bytes:

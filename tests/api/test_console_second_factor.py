@@ -80,6 +80,17 @@ def test_a_recovery_code_signs_in_once(app, alice):
         assert type_code(browser, step, CODES[2].lower()).status_code == status
 
 
+def test_whoever_uses_recovery_codes_is_told_how_many_are_left(app, alice):
+    for left, code in enumerate(reversed(CODES)):
+        browser = Visitor(app)
+        answer = type_code(browser, browser.sign_in("alice"), code, back="/console/players")
+        page = page_of(browser.led_to(answer))
+        assert "You signed in with a recovery code. It does not work again." in page
+        count = 9 - left
+        assert f"You have {count or 'no'} recovery code{'s' * (count != 1)} left" in page
+        assert ("Make new ones now" in page) is (count <= 3)
+
+
 def test_the_state_between_the_steps_is_of_one_browser_and_one_password(
     app, browser, db, alice, code
 ):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.openid.domain import NoAddress, names_for, roles_of_groups, verified_address
+from app.openid.domain import SignInRefused, names_for, roles_of_groups, verified_address
 from app.users.domain import is_username
 
 
@@ -68,5 +68,5 @@ def test_an_account_needs_an_address_that_the_provider_does_not_doubt(claims, is
     if is_fine:
         assert verified_address(claims) == "a@b.example"
     else:
-        with pytest.raises(NoAddress):
+        with pytest.raises(SignInRefused, match="no verified email"):
             verified_address(claims)

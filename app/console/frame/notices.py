@@ -25,6 +25,7 @@ NEWS_WITHOUT_ENTRY = {
     "nothing": NOTHING,
     "ended": "The sign-in was ended.",
     "revoked": "The key was revoked.",
+    "recovery-code": "You signed in with a recovery code. It does not work again.",
     "factor-off": "Your second factor is switched off.",
     "factor-reset": "The second factor was reset. No mail could be sent: tell the person yourself.",
     "asked": "Colleagues who may approve it see your request.",

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flask import Response, request
 
 from app.auth import guard
-from app.console.forms.submissions import note_refusal
 from app.console.frame.pages import PREFIX, blp, local, path_to, see_other
 from app.console.session import sessions as session
-from app.console.session.sign_in import finish_sign_in, refusal_status, sign_in_form
+from app.console.session.sign_in import REFUSALS, finish_sign_in, refuse_sign_in
 from app.console.stores import users
-from app.errors import NotFound, QuartermasterError, Unavailable
+from app.errors import NotFound
 from app.http.context import current, setting
-from app.oauth.domain import TokenRefused
-from app.openid.domain import Denied, SignInRefused, StaleSignIn, proof_time
-from app.openid.provider import LIFETIME_SECONDS, Provider
+from app.openid.domain import DENIED, STALE, SignInRefused, proof_time
+from app.openid.provider import Provider
 from app.openid.sign_ins import sign_in
+from app.second_factor.domain import CodeRefused
+from app.second_factor.vault import Vault
 from app.storage.limits.quotas import Marks
+from app.types import Document
 
 # Binds a sign-in to the browser that began it.
 COOKIE = "quartermaster-company"
-REFUSALS = (SignInRefused, TokenRefused, Unavailable)
+# How long a person may take at the provider.
+LIFETIME_SECONDS = 600
 
 marks = current(Marks)
 provider = current(Provider)
+vault = current(Vault)
 
 
 @blp.get("/sign-in/company")
-@guard.without_database
+@guard.public
 def go_to_provider() -> Response:
     require_provider()
-    back = local(request.args.get("back", ""), PREFIX)
+    back, is_again = local(request.args.get("back", ""), PREFIX), "again" in request.args
     try:
-        url, cookie = provider.begin(own_address(), back, "again" in request.args)
+        begun = provider.begin(own_address(), is_again)
     except REFUSALS as error:
-        return refuse(error, back)
-    response = see_other(url)
+        return refuse_sign_in(error, back)
+    response = see_other(begun.pop("url"))
+    # It contains the state, the nonce and the PKCE verifier.
+    cookie = vault.seal(COOKIE, {**begun, "back": back, "is_again": is_again})
     # Lax, because the provider's redirect is a navigation from another site.
     session.set_cookie(response, COOKIE, cookie, "Lax", LIFETIME_SECONDS)
     return response
@@ -47,22 +54,26 @@ def come_back() -> Response:
     require_provider()
     back = PREFIX
     try:
-        state = request.args.get("state", "")
-        begun = provider.read_cookie(session.cookie(COOKIE), state)
-        # Here, too, it works once: a browser may keep the cookie.
-        if not marks.set(f"company sign-in {state}", LIFETIME_SECONDS):
-            raise StaleSignIn
+        begun = take_begun(request.args.get("state", ""))
         back = begun["back"]
         if "code" not in request.args:
-            raise Denied
+            raise SignInRefused(DENIED)
         claims = provider.claims(begun, request.args["code"], own_address())
         proved_at = proof_time(claims, begun["is_again"], users.now())
         response = finish_sign_in(sign_in(claims), back, "openid", ProvedAt=proved_at)
     except REFUSALS as error:
-        response = refuse(error, back)
-    # The cookie works once.
+        response = refuse_sign_in(error, back)
     session.set_cookie(response, COOKIE, "", "Lax", 0)
     return response
+
+
+def take_begun(state: str) -> Document:
+    """Return the sign-in that this browser has begun. It works once, even if a cookie is kept."""
+    with suppress(CodeRefused):
+        (begun,) = vault.unseal(COOKIE, session.cookie(COOKIE), LIFETIME_SECONDS)
+        if begun["state"] == state and marks.set(f"{COOKIE} {state}", LIFETIME_SECONDS):
+            return dict(begun)
+    raise SignInRefused(STALE)
 
 
 def require_provider() -> None:
@@ -73,8 +84,3 @@ def require_provider() -> None:
 def own_address() -> str:
     """Return the address to which the provider sends the browser back."""
     return f"{request.scheme}://{request.host}{path_to('sign-in', 'company', 'callback')}"
-
-
-def refuse(error: QuartermasterError, back: str) -> Response:
-    note_refusal(error)
-    return sign_in_form(back, error=str(error), status=refusal_status(error))

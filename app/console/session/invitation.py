@@ -8,12 +8,13 @@ from flask import Response
 
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form
-from app.console.forms.places import REFUSALS
+from app.console.forms.places import attempt
 from app.console.forms.reading import posted
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import Submission, note_refusal
-from app.console.frame.pages import blp, page, path_to, see_other
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import blp, path_to, see_other
 from app.console.session import sessions as session
+from app.console.session.doors import door
 from app.console.users.forms import PASSWORD_FIELDS
 from app.users.invitations import accept
 
@@ -43,20 +44,16 @@ def show_invitation() -> Response:
 @guard.public
 def accept_invitation() -> Response:
     sent = Submission(CHOOSE, posted())
-    try:
-        session.require_own_form(session.cookie(session.VISIT_COOKIE))
-        args = sent.load(Acceptance())
-        accept(args["invitation"], hashlib.sha256(args["new"].encode()).hexdigest())
-    except REFUSALS as error:
-        sent.refuse(error)
-        note_refusal(error)
-        return invitation_page(sent)
-    return see_other(path_to("sign-in", done="chosen"))
+    attempt(sent, lambda: choose_password(sent))
+    return invitation_page(sent) if sent.error else see_other(path_to("sign-in", done="chosen"))
+
+
+def choose_password(sent: Submission) -> None:
+    session.require_own_form(session.cookie(session.VISIT_COOKIE))
+    args = sent.load(Acceptance())
+    accept(args["invitation"], hashlib.sha256(args["new"].encode()).hexdigest())
 
 
 def invitation_page(sent: Submission) -> Response:
-    secret = session.visit_secret()
-    token = session.form_tokens.make(secret)
-    response = page("session/invitation.html", sent.status, sent=sent, token=token)
-    session.begin_visit(response, secret)
-    return response
+    links = {"You have a password already? Sign in": path_to("sign-in")}
+    return door(sent, path_to("invitation"), {}, links=links)

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import timedelta
 
 from flask import Response, request
 
 from app.auth import guard
+from app.console.forms.declared import Field, Form
 from app.console.forms.reading import posted
-from app.console.forms.submissions import note_refusal
-from app.console.frame.pages import here, page
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import here, path_to
 from app.console.session import sessions as session
+from app.console.session.doors import CODE, door, refuse
 from app.console.stores import users
 from app.errors import Conflict, RateLimited, Unavailable
-from app.http.errors import status_of
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.sign_ins import authenticate
 from app.oauth.store import Session
 from app.second_factor.domain import FIELD, CodeRefused, has_factor
 from app.second_factor.management import use_code
+from app.types import Document
+from app.users.domain import WrongPassword
 
 FRESH = timedelta(minutes=15)
+LEAD = "You signed in more than 15 minutes ago. {how} Nothing was changed yet."
+PROVE = "Prove that it is you to continue with the form that you sent."
+LEAVE = "Sign in again with your company account, then send the form again."
 # Beside the fields of the form itself.
-PASSWORD, CODE = "own-password", "own-code"
+OWN_CODE = replace(CODE, name="own-code")
+OWN_PASSWORD = Field(
+    "own-password",
+    "Your password",
+    type="password",
+    html={"autocomplete": "current-password", "autofocus": ""},
+)
+NAMES = (OWN_CODE.name, OWN_PASSWORD.name)
 
 
 def ask_for_proof() -> Response | None:
@@ -35,45 +49,45 @@ def ask_for_proof() -> Response | None:
     present = session.current_session()
     if present is None or users.now() - present.proved_at <= FRESH:
         return None
-    if not {PASSWORD, CODE} & posted().keys():
-        return proof_page(present)
+    user = users.get(Lookup.parse(guard.caller().id), "Name", FIELD)
+    fields = [] if present.is_company else [OWN_PASSWORD]
+    fields += [OWN_CODE] if has_factor(user) else []
+    sent = Submission(Form(None, "Is it still you?", "Continue", tuple(fields), name="proof"))
+    if not posted().keys() & NAMES:
+        return proof_page(sent, bool(fields), 403)
     try:
-        prove(present)
-    except TokenRefused as error:
-        wrong = "The password is wrong."
-        return proof_page(present, wrong if error.code == "invalid_grant" else str(error), 400)
-    except (CodeRefused, Conflict, RateLimited, Unavailable) as error:
-        note_refusal(error)
-        return proof_page(present, str(error), status_of(error))
+        prove(present, user)
+    except (TokenRefused, CodeRefused, Conflict, RateLimited, Unavailable) as error:
+        is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
+        return proof_page(refuse(sent, WrongPassword() if is_wrong else error), bool(fields))
     session.refresh_tokens.renew_proof(present.chain)
     return None
 
 
-def prove(present: Session) -> None:
+def prove(present: Session, user: Document) -> None:
     """Raise unless the form has the password of the caller, and a code of the second factor.
 
     Who has signed in with a company account needs the code alone.
     """
-    fields, caller = posted(), guard.caller()
-    if present.is_company:
-        use_code({"_id": caller.id, "Name": caller.name}, fields.get(CODE, ""), "console")
-        return
-    sha256 = hashlib.sha256(fields.get(PASSWORD, "").encode()).hexdigest()
-    user = authenticate(caller.name, sha256)
-    if has_factor(user):
-        use_code(user, fields.get(CODE, ""), "console")
+    fields = posted()
+    if not present.is_company:
+        sha256 = hashlib.sha256(fields.get(OWN_PASSWORD.name, "").encode()).hexdigest()
+        authenticate(user["Name"], sha256)
+    if present.is_company or has_factor(user):
+        use_code(user, fields.get(OWN_CODE.name, ""), "console")
 
 
-def proof_page(present: Session, error: str = "", status: int = 403) -> Response:
-    hidden = {name: text for name, text in posted().items() if name not in (PASSWORD, CODE)}
-    user = users.get(Lookup.parse(guard.caller().id), FIELD)
-    return page(
-        "session/proof.html",
+def proof_page(sent: Submission, can_prove: bool, status: int | None = None) -> Response:
+    """Return the page. Without a field to fill in, it leads to the company's sign-in."""
+    hidden = {name: text for name, text in posted().items() if name not in NAMES}
+    return door(
+        sent,
+        request.path,
+        {**hidden, "token": session.form_token()},
         status,
-        action=request.path,
-        fields={**hidden, "token": session.form_token()},
-        needs_code=has_factor(user),
-        is_company=present.is_company,
-        back=here(),
-        error=error,
+        lead=LEAD.format(how=PROVE if can_prove else LEAVE),
+        has_form=can_prove,
+        company="" if can_prove else path_to("sign-in", "company", back=here(), again=1),
+        links={"Back to the overview": path_to()},
+        keeps="asked" if can_prove else "refused",
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flask import Response
 from markupsafe import Markup
+from pyotp import TOTP
 
 from app.auth import guard
-from app.console.forms.declared import Field, Form, Target
+from app.console.forms.declared import Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import path_to, render, see_other
 from app.console.session import sessions as session
+from app.console.session.doors import CODE
 from app.console.stores import users
+from app.http.context import setting
 from app.http.intents import intent
 from app.naming import Lookup
 from app.second_factor.domain import FIELD, has_factor, recovery_codes_left
@@ -55,13 +59,13 @@ def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str,
     # Here, because otherwise every start of the program would take a tenth of a second longer.
     import segno
 
-    proposal = propose(user_id, name, sent.value("state") if sent else "")
-    qr = segno.make(proposal.uri, error="m", micro=False)
+    secret, sealed = propose(user_id, sent.value("state") if sent else "")
+    uri = TOTP(secret).provisioning_uri(name, f"Quartermaster {setting('GAME_NAME')}")
+    qr = segno.make(uri, error="m", micro=False)
     # The colours are fixed: cameras need a light background, also on a dark page.
     svg = qr.svg_inline(dark="black", light="white", omitsize=True, svgclass="qr", lineclass=None)
-    secret = proposal.secret
     groups = [secret[start : start + GROUP] for start in range(0, len(secret), GROUP)]
-    return {"state": proposal.sealed, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
+    return {"state": sealed, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
 
 
 def switch_on(sent: Submission) -> RecoveryCodes:
@@ -78,20 +82,12 @@ def show_codes(made: RecoveryCodes, sent: Submission, **_: Any) -> Response:
     return sent.show(None, made=made)
 
 
-CODE = Field(
-    "code",
-    "Code",
-    "The six digits that your app shows.",
-    html={"autocomplete": "one-time-code", "maxlength": 40, "spellcheck": "false"},
-)
-CODE_OR_RECOVERY = Field(
-    "code", "Code", "The six digits that your app shows, or a recovery code.", html=CODE.html
-)
+FIRST_CODE = replace(CODE, hint="The six digits that your app shows.")
 SET_UP = Form(
     SET_UP_FACTOR,
     "Set it up",
     "Switch it on",
-    (CODE,),
+    (FIRST_CODE,),
     name="set-up",
     template="session/new_secret.html",
     act=switch_on,
@@ -106,7 +102,7 @@ NEW_CODES = Form(
     RENEW_RECOVERY_CODES,
     "New recovery codes…",
     "Make new recovery codes",
-    (CODE_OR_RECOVERY,),
+    (CODE,),
     name="recovery-codes",
     about="The former recovery codes stop working.",
     act=lambda sent: renew_recovery_codes(
@@ -120,7 +116,7 @@ SWITCH_OFF = Form(
     SWITCH_OFF_FACTOR,
     "Switch it off…",
     "Switch it off",
-    (CODE_OR_RECOVERY,),
+    (CODE,),
     name="switch-off",
     about="Your password alone signs you in then.",
     act=lambda sent: switch_off(guard.caller().id, sent.value("code"), intent(SWITCH_OFF_FACTOR)),

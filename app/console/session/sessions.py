@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,8 @@ from app.http.context import current, current_environ
 from app.http.tracing import CALLER
 from app.naming import Lookup
 from app.oauth.store import RefreshTokens, Session
-from app.second_factor.domain import FIELD, has_factor
+from app.second_factor.domain import FIELD, CodeRefused, has_factor
+from app.second_factor.vault import Vault
 from app.types import Document
 from app.users.store import Users
 
@@ -31,7 +31,8 @@ COOKIE = "quartermaster"
 VISIT_COOKIE = "quartermaster-visit"
 SAFE_METHODS = ("GET", "HEAD")
 _SESSION = "quartermaster.session"
-TOKEN_SIZE = hashlib.sha256().digest_size
+_VISIT = "quartermaster.visit"
+FORM = "form"
 # The first match counts, because most browsers also name other browsers.
 BROWSERS = {
     **{"Edg": "Edge", "OPR": "Opera"},
@@ -43,51 +44,18 @@ SYSTEMS = {
 }
 
 
-class FormTokens:
-    """Makes and checks form tokens. The first key signs; the others are still accepted."""
-
-    def __init__(self, keys: list[str]) -> None:
-        self._keys = [f"quartermaster form {key}".encode() for key in keys]
-
-    def make(self, secret: str) -> str:
-        """Return a token for a session's secret, different each time.
-
-        A page is compressed, and may contain text that a stranger put into a link. If the token
-        were the same in each page, page sizes would reveal it letter by letter (BREACH). So it is
-        combined with random bytes.
-        """
-        mask = secrets.token_bytes(TOKEN_SIZE)
-        return (mask + _combined(mask, _digest(self._keys[0], secret))).hex()
-
-    def check(self, secret: str, token: str) -> bool:
-        """Tell whether a token was made for a session's secret."""
-        try:
-            parts = bytes.fromhex(token)
-        except ValueError:
-            return False
-        digest = _combined(parts[:TOKEN_SIZE], parts[TOKEN_SIZE:])
-        return any(hmac.compare_digest(_digest(key, secret), digest) for key in self._keys)
-
-
-def _digest(key: bytes, secret: str) -> bytes:
-    return hmac.new(key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
-
-
-def _combined(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=False))
-
-
 callers = current(Callers)
-form_tokens = current(FormTokens)
 refresh_tokens = current(RefreshTokens)
 users = current(Users)
+vault = current(Vault)
 
 
 class ForeignForm(Forbidden):
     """The form does not come from a page of this session."""
 
     sentence = (
-        "This form does not belong to your session. Reload the page, and send the form again."
+        "This form is not from this page, or your browser did not send the cookie of this page. "
+        "Allow cookies, reload the page, and send the form again."
     )
 
 
@@ -184,24 +152,40 @@ def end_others() -> None:
 
 
 def form_token() -> str:
-    """Return the token for a form in a page of this session."""
-    return form_tokens.make(cookie(COOKIE))
+    """Return the token for a form in a page of this session.
 
-
-def begin_visit(response: Response, secret: str) -> None:
-    """Set the cookie that the sign-in form needs."""
-    set_cookie(response, VISIT_COOKIE, secret, samesite="Strict")
+    It is encrypted, and so different in each page: a page is compressed, and may contain text that
+    a stranger put into a link. If the token were the same, page sizes would reveal it (BREACH).
+    """
+    return vault.seal(FORM, cookie(COOKIE))
 
 
 def visit_secret() -> str:
-    return cookie(VISIT_COOKIE) or secrets.token_urlsafe(16)
+    """Return what binds the forms of a sign-in to this browser, before it has a session."""
+    secret = cookie(VISIT_COOKIE) or secrets.token_urlsafe(16)
+    visit: str = current_environ().setdefault(_VISIT, secret)
+    return visit
+
+
+def visit_token() -> str:
+    return vault.seal(FORM, visit_secret())
+
+
+def begin_visit(response: Response) -> None:
+    """Set the cookie that the forms of a sign-in need."""
+    set_cookie(response, VISIT_COOKIE, visit_secret(), samesite="Strict")
 
 
 def require_own_form(secret: str) -> None:
     """Raise ForeignForm unless the posted form is from a page of this browser and service."""
-    token = posted().get("token", "")
-    if not secret or not is_same_origin() or not form_tokens.check(secret, token):
-        raise ForeignForm
+    with suppress(CodeRefused):
+        if (
+            secret
+            and is_same_origin()
+            and vault.unseal(FORM, posted().get("token", "")) == [secret]
+        ):
+            return
+    raise ForeignForm
 
 
 def is_same_origin() -> bool:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, request
 
 from app.auth import guard
 from app.auth.permissions import SignedIn
-from app.console.forms.declared import Form, Target
+from app.console.forms.declared import AS_TYPED, Field, Form, Target
+from app.console.forms.places import REFUSALS as FORM_REFUSALS
 from app.console.forms.places import Place, register
 from app.console.forms.reading import posted
-from app.console.forms.submissions import Submission, forms_on, note_refusal
-from app.console.frame.pages import PREFIX, blp, local, page, path_to, render, required, see_other
+from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
+from app.console.session.doors import CODE, door, refuse
 from app.console.stores import cursors, users
-from app.errors import (
-    Conflict,
-    Forbidden,
-    NotFound,
-    QuartermasterError,
-    RateLimited,
-    Unavailable,
-)
+from app.errors import Invalid, NotFound, QuartermasterError, RateLimited, Unavailable
 from app.http.context import current, setting
-from app.http.errors import status_of
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
@@ -35,53 +30,68 @@ from app.second_factor.vault import Vault
 from app.types import Document
 
 PAGE_SIZE = 25
+REFUSALS = (TokenRefused, *FORM_REFUSALS)
 # Between the password and the code, the browser keeps the state, sealed.
 CODE_STEP = "sign-in with a code"
 CODE_STEP_SECONDS = 300
-NOT_OURS = (
-    "This form did not come from this page, or your browser did not send the cookie of this page. "
-    "Allow cookies, and try again."
+FOCUSED = {"autofocus": ""}
+USERNAME = Field("username", "Username", html={**AS_TYPED, "autocomplete": "username"})
+PASSWORD = Field("password", "Password", type="password", html={"autocomplete": "current-password"})
+BESIDE_COMPANY = Form(
+    None,
+    "Sign in",
+    "Sign in",
+    (USERNAME, PASSWORD),
+    about="Use the account that you were given for this console. No account yet? Ask an "
+    "administrator to invite you.",
+)
+SIGN_IN = replace(
+    BESIDE_COMPANY, fields=(replace(USERNAME, html=USERNAME.html | FOCUSED), PASSWORD)
+)
+TYPE_CODE = Form(
+    None,
+    "Second factor",
+    "Sign in",
+    (replace(CODE, html=CODE.html | FOCUSED),),
+    name="code",
+    about="You have lost both? Ask an administrator to reset your second factor.",
 )
 
 vault = current(Vault)
 
 
-class SignInEnded(Forbidden):
+class SignInEnded(Invalid):
     """The state between the password and the code is too old, or of another browser."""
 
-    sentence = "The sign-in took too long, or the account has changed. Sign in again."
+    def __init__(self) -> None:
+        super().__init__("The sign-in took too long, or the account has changed. Sign in again.")
 
 
 @blp.get("/sign-in")
 @guard.public
 def show_sign_in() -> Response:
-    return sign_in_form(request.args.get("back", ""))
+    return sign_in_page(request.args.get("back", ""))
 
 
 @blp.post("/sign-in")
 @guard.public
 def sign_in() -> Response:
     fields = posted()
-    back, name = fields.get("back", ""), fields.get("username", "")
+    back = fields.get("back", "")
     try:
         session.require_own_form(session.cookie(session.VISIT_COOKIE))
         password = hashlib.sha256(fields.get("password", "").encode()).hexdigest()
-        user = authenticate(name, password)
-    except session.ForeignForm:
-        return sign_in_form(back, name, NOT_OURS, 403)
-    except (TokenRefused, RateLimited, Unavailable) as error:
-        note_refusal(error)
-        return sign_in_form(back, name, str(error), refusal_status(error))
-    return finish_sign_in(user, back)
+        return finish_sign_in(authenticate(fields.get("username", ""), password), back)
+    except REFUSALS as error:
+        return refuse_sign_in(error, back, fields)
 
 
 def finish_sign_in(user: Document, back: str, method: str = "password", **about: Any) -> Response:
     """Begin a session; if the account has a second factor, ask for its code first."""
-    if has_factor(user):
-        secret = session.visit_secret()
-        state = vault.seal(CODE_STEP, secret, user["_id"], str(user["PasswordVersion"]), method)
-        return code_form(state, secret, back)
-    return begin_session(user, back, Method=method, **about)
+    if not has_factor(user):
+        return begin_session(user, back, Method=method, **about)
+    proved = session.visit_secret(), user["_id"], user["PasswordVersion"], method
+    return code_page(Submission(TYPE_CODE), vault.seal(CODE_STEP, *proved), back)
 
 
 def begin_session(user: Document, back: str, **about: Any) -> Response:
@@ -93,71 +103,60 @@ def begin_session(user: Document, back: str, **about: Any) -> Response:
 @blp.post("/sign-in/code")
 @guard.public
 def sign_in_with_code() -> Response:
-    fields, secret = posted(), session.cookie(session.VISIT_COOKIE)
+    fields = posted()
     back, state = fields.get("back", ""), fields.get("state", "")
     try:
-        session.require_own_form(secret)
-        user, method = account_of(state, secret)
-        use_code(user, fields.get("code", ""), "console")
-    except session.ForeignForm:
-        return sign_in_form(back, error=NOT_OURS, status=403)
-    except (SignInEnded, Conflict, NotFound):
-        return sign_in_form(back, error=SignInEnded.sentence, status=400)
+        session.require_own_form(session.cookie(session.VISIT_COOKIE))
+        user, method = account_of(state)
+        is_recovery = use_code(user, fields.get("code", ""), "console")
     except (CodeRefused, RateLimited, Unavailable) as error:
-        note_refusal(error)
-        return code_form(state, secret, back, str(error), status_of(error))
-    return begin_session(user, back, Method=method)
+        return code_page(refuse(Submission(TYPE_CODE), error), state, back)
+    except REFUSALS as error:
+        return refuse_sign_in(error, back)
+    # Whoever needs a recovery code may have lost the phone, and has one code fewer.
+    own_page = path_to("second-factor", done="recovery-code")
+    return begin_session(user, own_page if is_recovery else back, Method=method)
 
 
-def account_of(state: str, secret: str) -> tuple[Document, str]:
+def account_of(state: str) -> tuple[Document, str]:
     """Return the account that this browser has just proved to own, and how."""
     try:
         visit, user_id, version, method = vault.unseal(CODE_STEP, state, CODE_STEP_SECONDS)
-    except CodeRefused:
+        user = users.get(Lookup.parse(user_id), "Name", "PasswordVersion")
+    except (CodeRefused, NotFound):
         raise SignInEnded from None
-    user = users.get(Lookup.parse(user_id), "Name", "PasswordVersion")
     # A change of the password, or a revocation, also ends the sign-ins that are under way.
-    if visit != secret or version != str(user["PasswordVersion"]):
+    if visit != session.visit_secret() or version != user["PasswordVersion"]:
         raise SignInEnded
     return user, method
 
 
-def refusal_status(error: QuartermasterError) -> int:
-    if isinstance(error, TokenRefused):
-        return 403 if error.code == "access_denied" else 400
-    return status_of(error)
+def code_page(sent: Submission, state: str, back: str) -> Response:
+    hidden = {"state": state, "back": local(back, PREFIX)}
+    links = {"Sign in with another account": path_to("sign-in", back=hidden["back"])}
+    return door(sent, path_to("sign-in", "code"), hidden, links=links)
 
 
-def code_form(state: str, secret: str, back: str, error: str = "", status: int = 200) -> Response:
-    response = page(
-        "session/code.html",
-        status,
-        token=session.form_tokens.make(secret),
-        state=state,
-        back=local(back, PREFIX),
-        error=error,
-    )
-    session.begin_visit(response, secret)
-    return response
+def refuse_sign_in(
+    error: QuartermasterError, back: str, fields: dict[str, str] | None = None
+) -> Response:
+    return sign_in_page(back, refuse(Submission(SIGN_IN, fields), error))
 
 
-def sign_in_form(back: str, username: str = "", error: str = "", status: int = 200) -> Response:
-    secret = session.visit_secret()
-    response = page(
-        "session/sign_in.html",
-        status,
-        token=session.form_tokens.make(secret),
-        back=local(back, PREFIX),
-        username=username,
-        error=error,
+def sign_in_page(back: str, sent: Submission | None = None) -> Response:
+    back, has_provider = local(back, PREFIX), bool(setting("OPENID_ISSUER"))
+    sent = sent or Submission(BESIDE_COMPANY if has_provider else SIGN_IN)
+    # With passwords off, for an account that was rescued at the command line.
+    is_rescued = "password" in request.args or "username" in sent.fields
+    return door(
+        sent,
+        path_to("sign-in"),
+        {"back": back},
         # From the page of an invitation.
-        has_chosen=request.args.get("done") == "chosen",
-        has_provider=bool(setting("OPENID_ISSUER")),
-        # With passwords off, for an account that was rescued at the command line.
-        has_passwords=setting("STAFF_PASSWORDS") or username or "password" in request.args,
+        lead="Your password is set. Sign in." if request.args.get("done") == "chosen" else "",
+        company=path_to("sign-in", "company", back=back) if has_provider else "",
+        has_form=setting("STAFF_PASSWORDS") or is_rescued,
     )
-    session.begin_visit(response, secret)
-    return response
 
 
 @blp.post("/sign-out")

@@ -13,7 +13,7 @@ from tests.system.chaos.service import NAME, PASSWORD
 WIPED = ("left, but", "is not in history")
 BATCHES = "/api/v1/batches"
 SIGN_IN, OWN_SIGN_INS = "/console/sign-in", "/console/sign-ins"
-TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
+TOKEN = re.compile(r'name="token" value="([^"]+)"')
 COOKIE = re.compile(r"quartermaster[\w-]*=[^;]+")
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
 
