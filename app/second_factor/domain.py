@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
-import secrets
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 import pyotp
+from pyotp.utils import strings_equal
 
 from app.changes import Change
 from app.errors import Conflict, Invalid
 from app.types import Document, whole
-from app.users.domain import CODE_LETTERS, revoke_tokens
+from app.users.domain import new_code, revoke_tokens
 
 FIELD = "SecondFactor"
 READS = (FIELD, "PasswordVersion")
@@ -22,8 +22,6 @@ STEP_SECONDS = 30
 # The clock of a phone may be one step behind or ahead.
 DRIFT = 1
 RECOVERY_CODES = 10
-# A recovery code has 4 groups of 4 letters, which are 80 random bits: they need no slow hash.
-GROUP = 4
 WRONG = (
     "The code is wrong or expired. Type the one that your app shows now. If it is refused again, "
     "check the clock of your phone: set its time automatically."
@@ -37,12 +35,9 @@ UNREADABLE = (
 
 
 class CodeRefused(Invalid):
-    """A code that does not prove the second factor; the sentence is also that of its field."""
+    """A code that does not prove the second factor."""
 
     code = "INVALID"
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence, {"code": [sentence]})
 
 
 class HasFactor(Conflict):
@@ -64,10 +59,9 @@ def has_factor(user: Document) -> bool:
 
 
 def new_recovery_codes() -> list[str]:
-    def group() -> str:
-        return "".join(secrets.choice(CODE_LETTERS) for _ in range(GROUP))
-
-    return ["-".join(group() for _ in range(GROUP)) for _ in range(RECOVERY_CODES)]
+    """Return codes of 4 groups of 4 letters, which are 80 random bits: they need no slow hash."""
+    texts = [new_code() + new_code() for _ in range(RECOVERY_CODES)]
+    return ["-".join(re.findall("." * 4, text)) for text in texts]
 
 
 def set_up(
@@ -150,16 +144,12 @@ def _step_of(secret: str, code: str, now: datetime, last: int) -> int:
     """Return the step of a code: a later one than the last that was used."""
     app, current = pyotp.TOTP(secret, interval=STEP_SECONDS), int(now.timestamp()) // STEP_SECONDS
     near = range(current - DRIFT, current + DRIFT + 1)
-    steps = [step for step in near if _is_same(app.generate_otp(step), code)]
+    steps = [step for step in near if strings_equal(app.generate_otp(step), code)]
     if not steps:
         raise CodeRefused(WRONG)
     if steps[-1] <= last:
         raise CodeRefused(USED)
     return steps[-1]
-
-
-def _is_same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode("utf-8", "surrogatepass"))
 
 
 def _plain(code: str) -> str:

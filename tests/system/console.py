@@ -158,9 +158,9 @@ class Console:
         return self.texts("#inventory .slot:not(.empty)")
 
     def sign_in(self, name, password):
-        self.enter("#username", name)
-        self.enter("#password", password)
-        self.press("form button.do")
+        self.enter("#sign-in-username", name)
+        self.enter("#sign-in-password", password)
+        self.press("form button")
 
     def overflow(self):
         """Return by how many pixels the page is wider than its window."""

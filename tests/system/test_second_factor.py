@@ -1,5 +1,6 @@
 """The second factor in a real browser: set up, signed in with, refused, and switched off."""
 
+import re
 import time
 
 import pyotp
@@ -27,7 +28,7 @@ def sign_in(console, code=None):
 
 
 def type_code(console, code):
-    console.enter("#code", code)
+    console.enter("#code-code", code)
     console.press("form button.do")
 
 
@@ -62,7 +63,9 @@ def test_the_whole_way(console):
     sign_in(console, code)
     assert "already used" in console.text(".refusal")
     type_code(console, codes[0].lower())
-    assert console.path == "/console"
+    # Whoever needs a recovery code is led to the page that makes new ones.
+    assert console.path == "/console/second-factor"
+    assert console.notice == "You signed in with a recovery code. It does not work again."
     sign_out(console)
     sign_in(console, codes[0])
     assert "wrong" in console.text(".refusal")
@@ -70,7 +73,12 @@ def test_the_whole_way(console):
 
     console.open("/second-factor")
     assert "8 recovery codes left" in console.text("main")
-    console.send("switch-off", code=codes[2])
+    console.send("recovery-codes", code=codes[2])
+    renewed = console.text(".made .secret").split()
+    assert (len(renewed), set(renewed) & set(codes)) == (10, set())
+    console.send("switch-off", code=codes[3])
+    assert "wrong" in console.text(".refusal")
+    console.send("switch-off", code=renewed[0])
     assert console.notice == "Your second factor is switched off."
     assert not [fault for fault in console.severe() if "Content Security Policy" in fault]
 
@@ -84,6 +92,44 @@ def test_a_sensitive_form_asks_again_and_loses_nothing(console, demo):
     console.one("#form-create-key [name='players.read']").click()
     console.send("create-key", Name="shop", Items="")
     assert "Is it still you?" in console.text("h1")
-    console.enter("#own-password", PASSWORD)
+    console.enter("#proof-own-password", PASSWORD)
     console.press("form button.do")
     assert "The key shop was created" in console.text(".made")
+
+
+def test_an_invited_colleague_chooses_a_password_and_an_administrator_helps(console, demo):
+    """The forms of the support lead and of the colleague, in one browser."""
+    console.open("/sign-in")
+    console.sign_in("demo", "demo")
+    console.open("/staff")
+    console.one("#invite-may-viewer").click()
+    console.send("invite", Name="newcomer", Email="newcomer@example.com")
+    assert console.notice == "Mailed newcomer an invitation."
+    (mail,) = demo.folder.glob("outbox/*newcomer*.eml")
+    text = mail.read_text().replace("=\n", "").replace("=23", "#")
+    link = re.search(r"/console(/invitation#\S+)", text)[1]
+    sign_out(console)
+
+    console.open(link)
+    console.wait.until(lambda _: console.value("choose-a-password-invitation"))
+    assert "#" not in console.browser.current_url
+    for again in ("something else", "long enough"):
+        console.enter("#choose-a-password-new", "long enough")
+        console.enter("#choose-a-password-again", again)
+        console.press("form button.do")
+    assert "Your password is set" in console.text("main")
+    console.sign_in("newcomer", "long enough")
+    console.open("/second-factor")
+    secret = console.text(".steps .secret").replace(" ", "").replace("\n", "")
+    console.send("set-up", code=pyotp.TOTP(secret).now())
+    assert len(console.text(".made .secret").split()) == 10
+    sign_out(console)
+
+    console.sign_in("demo", "demo")
+    newcomer = demo.db.users.find_one({"Name": "newcomer"})["_id"]
+    console.open(f"/users/{newcomer}")
+    console.send("second-factor", confirm="newcomer")
+    assert console.notice == "Reset the second factor of newcomer."
+    sign_out(console)
+    console.sign_in("newcomer", "long enough")
+    assert console.path == "/console"

@@ -9,7 +9,7 @@ from flask import Response, request
 from app.auth import guard
 from app.console.frame.pages import PREFIX, blp, local, path_to, see_other
 from app.console.session import sessions as session
-from app.console.session.sign_in import REFUSALS, finish_sign_in, refuse_sign_in
+from app.console.session.sign_in import REFUSALS, finish_sign_in, sign_in_page
 from app.console.stores import users
 from app.errors import NotFound
 from app.http.context import current, setting
@@ -39,7 +39,7 @@ def go_to_provider() -> Response:
     try:
         begun = provider.begin(own_address(), is_again)
     except REFUSALS as error:
-        return refuse_sign_in(error, back)
+        return sign_in_page(back, error)
     response = see_other(begun.pop("url"))
     # It contains the state, the nonce and the PKCE verifier.
     cookie = vault.seal(COOKIE, {**begun, "back": back, "is_again": is_again})
@@ -62,7 +62,7 @@ def come_back() -> Response:
         proved_at = proof_time(claims, begun["is_again"], users.now())
         response = finish_sign_in(sign_in(claims), back, "openid", ProvedAt=proved_at)
     except REFUSALS as error:
-        response = refuse_sign_in(error, back)
+        response = sign_in_page(back, error)
     session.set_cookie(response, COOKIE, "", "Lax", 0)
     return response
 

@@ -37,17 +37,15 @@ CODE_STEP_SECONDS = 300
 FOCUSED = {"autofocus": ""}
 USERNAME = Field("username", "Username", html={**AS_TYPED, "autocomplete": "username"})
 PASSWORD = Field("password", "Password", type="password", html={"autocomplete": "current-password"})
-BESIDE_COMPANY = Form(
+SIGN_IN = Form(
     None,
     "Sign in",
     "Sign in",
-    (USERNAME, PASSWORD),
+    (replace(USERNAME, html=USERNAME.html | FOCUSED), PASSWORD),
     about="Use the account that you were given for this console. No account yet? Ask an "
     "administrator to invite you.",
 )
-SIGN_IN = replace(
-    BESIDE_COMPANY, fields=(replace(USERNAME, html=USERNAME.html | FOCUSED), PASSWORD)
-)
+BESIDE_COMPANY = replace(SIGN_IN, fields=(USERNAME, PASSWORD), is_quiet=True)
 TYPE_CODE = Form(
     None,
     "Second factor",
@@ -83,7 +81,7 @@ def sign_in() -> Response:
         password = hashlib.sha256(fields.get("password", "").encode()).hexdigest()
         return finish_sign_in(authenticate(fields.get("username", ""), password), back)
     except REFUSALS as error:
-        return refuse_sign_in(error, back, fields)
+        return sign_in_page(back, error, fields)
 
 
 def finish_sign_in(user: Document, back: str, method: str = "password", **about: Any) -> Response:
@@ -112,7 +110,7 @@ def sign_in_with_code() -> Response:
     except (CodeRefused, RateLimited, Unavailable) as error:
         return code_page(refuse(Submission(TYPE_CODE), error), state, back)
     except REFUSALS as error:
-        return refuse_sign_in(error, back)
+        return sign_in_page(back, error)
     # Whoever needs a recovery code may have lost the phone, and has one code fewer.
     own_page = path_to("second-factor", done="recovery-code")
     return begin_session(user, own_page if is_recovery else back, Method=method)
@@ -137,15 +135,13 @@ def code_page(sent: Submission, state: str, back: str) -> Response:
     return door(sent, path_to("sign-in", "code"), hidden, links=links)
 
 
-def refuse_sign_in(
-    error: QuartermasterError, back: str, fields: dict[str, str] | None = None
+def sign_in_page(
+    back: str, error: QuartermasterError | None = None, fields: dict[str, str] | None = None
 ) -> Response:
-    return sign_in_page(back, refuse(Submission(SIGN_IN, fields), error))
-
-
-def sign_in_page(back: str, sent: Submission | None = None) -> Response:
     back, has_provider = local(back, PREFIX), bool(setting("OPENID_ISSUER"))
-    sent = sent or Submission(BESIDE_COMPANY if has_provider else SIGN_IN)
+    sent = Submission(BESIDE_COMPANY if has_provider else SIGN_IN, fields)
+    if error:
+        refuse(sent, error)
     # With passwords off, for an account that was rescued at the command line.
     is_rescued = "password" in request.args or "username" in sent.fields
     return door(
