@@ -79,6 +79,7 @@ POST  /console/batches/[batch]/run              api
 POST  /console/batches/[running]/pause          api
 POST  /console/batches/[batch]/cancel           api
 POST  /console/batches/[ended]/undo             api
+POST  /console/batches/[ended]/retry            api
 GET   /console/approvals                        api
 GET   /console/approvals/[own_approval]         api
 POST  /console/approvals/[approval]/approve     api users.query users.manage

@@ -139,6 +139,7 @@ TABLE = """
  +  POST   /api/v1/batches/[running_batch]/pause                 api                        | players.change
  +  POST   /api/v1/batches/[batch]/cancel                        api                        | players.change
  +  POST   /api/v1/batches/[ended_batch]/undo                    api                        | players.change history.undo
+ +  POST   /api/v1/batches/[ended_batch]/retry                   api                        | players.change
  +  POST   /api/v1/approvals                                     api                        | none
  +  GET    /api/v1/approvals                                     api                        | none
  +  GET    /api/v1/approvals/[own_approval]                      api                        | none

@@ -31,6 +31,7 @@ from tests.factories import (
     add_batch,
     make_approval,
     make_bag,
+    make_batch_row,
     make_entry,
     make_event,
     make_factor,
@@ -91,6 +92,9 @@ def set_scene(db, password_hash, kept=None):
         db.approvals.insert_one(make_approval(player, author, _id=id_, ItemId=ITEM, Plan=[more]))
     for batch_id, state in STATES.items():
         add_batch(db, batch_id, player, State=state)
+    refused = {"Verdict": "refused", "Why": "The inventory has no room."}
+    db.batch_rows.insert_one(make_batch_row(player, ENDED_BATCH, 2, **refused))
+    db.batches.update_one({"_id": ENDED_BATCH}, {"$set": {"Rows": 2, "Counts.Refused": 1}})
 
 
 FOUND = ("users", "players", "bags", "objects", "history", "batches", "actions", "batch_rows")

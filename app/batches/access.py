@@ -14,7 +14,7 @@ from app.auth.permissions import NAMES, Permission
 from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import NewBatch, Row, public_batch, public_row, row_key, undo_of
+from app.batches.domain import NewBatch, Row, follow_up, public_batch, public_row, row_key
 from app.batches.parts.store import RowFilters
 from app.batches.planning import Planner
 from app.batches.rows import RowSource
@@ -22,7 +22,7 @@ from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
 from app.changes import Origin
-from app.errors import Invalid
+from app.errors import InvalidField
 from app.history.access import require_own, require_users, visible_kinds
 from app.history.domain import is_of_user
 from app.history.store import History
@@ -57,7 +57,7 @@ class Made(NamedTuple):
 
 
 def plan(source: RowSource, digest: str, name: str = "") -> Made:
-    """Plan a batch from the rows of a body, or from the changes of history that it names.
+    """Plan a batch from the rows of a body, or from the changes or players that it chooses.
 
     The argument name overrides the name in the body.
     """
@@ -73,6 +73,8 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
             guard.caller().require(Permission.HISTORY_READ, Permission.UNDO_OWN)
             fields["Undo"] = filters_as_json(head["Undo"])
             rows = choosing.changes(head["Undo"], visible_kinds())
+        if "Players" in head:
+            rows = choosing.players(head["Players"], head["Row"])
         return Made(planner.plan(rows, NewBatch(fields, *sent), require_undo))
 
 
@@ -80,8 +82,11 @@ def read_head(source: RowSource, given: Document) -> Document:
     """Return the fields of a batch in a body, without its rows; given fields override them."""
     fields = {name: value for name, value in source.head.items() if name != "Rows"}
     head: Document = load(HEAD, {**fields, **given})
-    if "Undo" in head and "Rows" in source.head:
-        raise Invalid("A batch has Rows or Undo, not both.", {"Undo": ["Excludes Rows."]})
+    sources = [name for name in ("Rows", "Undo", "Players") if name in source.head]
+    if len(sources) > 1:
+        raise InvalidField(sources[1], f"Excludes {sources[0]}.")
+    if ("Players" in head) != ("Row" in head):
+        raise InvalidField("Row", "Is for Players, and Players need it.")
     return head
 
 
@@ -94,15 +99,28 @@ def filters_as_json(chosen: Document) -> Document:
 
 def plan_undo(batch_id: str, is_partial: bool) -> Made:
     """Plan the batch that undoes another one, or as much of it as possible."""
-    refuse_budgets("a batch", guard.caller())
     guard.caller().require(Permission.UNDO_OWN)
+    digest = f"{batch_id} partial" if is_partial else batch_id
+    return _plan_from(batch_id, choosing.done_rows(batch_id, is_partial), digest, "Undo", "Undoes")
+
+
+def plan_retry(batch_id: str) -> Made:
+    """Plan a batch with the rows that another one has not carried out."""
+    return _plan_from(
+        batch_id, choosing.rows_left(batch_id), f"{batch_id} retry", "Rest", "Retries"
+    )
+
+
+def _plan_from(batch_id: str, rows: Iterable[Row], digest: str, *names: str) -> Made:
+    """Plan a batch from the rows of another one, which has ended."""
+    refuse_budgets("a batch", guard.caller())
     visible_batch(batch_id)
     batch = batches.require_ended(batch_id)
-    sent, earlier = _find_earlier(f"{batch_id} partial" if is_partial else batch_id)
+    sent, earlier = _find_earlier(digest)
     if earlier:
         return Made(earlier, replayed=True)
-    new = NewBatch({**undo_of(batch), **_author(None)}, *sent)
-    return Made(planner.plan(choosing.done_rows(batch_id, is_partial), new, require_undo))
+    new = NewBatch({**follow_up(batch, *names), **_author(None)}, *sent)
+    return Made(planner.plan(rows, new, require_undo))
 
 
 def _find_earlier(digest: str) -> tuple[tuple[str | None, str, str], Document | None]:

@@ -1,15 +1,28 @@
-"""The rows of a batch that undoes changes: those that match filters, or those of a batch."""
+"""The rows of a batch that come from elsewhere: from history, another batch, or a search."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.batches.domain import NothingToUndo, Row, Undone, number_of, row_key, undoes_nothing
+from app.batches.domain import (
+    MOST_PLAYERS,
+    NothingLeft,
+    NothingToUndo,
+    Row,
+    Undone,
+    number_of,
+    row_key,
+    undoes_nothing,
+)
+from app.batches.parts.store import RowFilters
+from app.batches.rows import parse_row
 from app.batches.store import Batches
+from app.errors import InvalidField
 from app.history.access import undo_arguments
 from app.history.domain import filters_of, matches
 from app.history.operations import UNDO
 from app.history.store import History
+from app.players.store import Players
 from app.request_scope import renew_time_limit
 from app.storage.bulk import batches as in_chunks
 from app.storage.search_fields import history_document
@@ -29,14 +42,15 @@ QUERY = {
 
 
 class Choosing:
-    def __init__(self, batches: Batches, history: History) -> None:
+    def __init__(self, batches: Batches, history: History, players: Players) -> None:
         self._batches = batches
         self._history = history
+        self._players = players
 
     def changes(self, chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
         """Yield a row for each matching change of these kinds of documents, the newest first."""
-        wanted = {name: chosen[name] for name in QUERY if name in chosen}
-        filters = filters_of({QUERY[name]: value for name, value in wanted.items()}, kinds)
+        wanted = {query: chosen[name] for name, query in QUERY.items() if name in chosen}
+        filters = filters_of(wanted, kinds)
         self._history.move_all()
         number = 0
         for entries in in_chunks(self._history.walk(filters), CHUNK):
@@ -98,3 +112,36 @@ class Choosing:
                     yield Row(number, None, UNDO.name, undo_arguments(entry_id, is_partial))
         if not number:
             raise NothingToUndo("the batch has changed nothing")
+
+    def rows_left(self, batch_id: str) -> Iterator[Row]:
+        """Yield again each row that a batch has not carried out, under its number there."""
+        self.find_made(batch_id)
+        is_empty = True
+        for verdict in ("refused", "ready"):
+            for row in self._batches.walk_rows(RowFilters(batch_id, verdict)):
+                is_empty = False
+                yield _again(row)
+        if is_empty:
+            raise NothingLeft
+
+    def players(self, chosen: Document, row: Document) -> Iterator[Row]:
+        """Yield the same row for each player whose name contains a text, or who is online."""
+        first = parse_row(1, {"player": "somebody", **row})
+        if first.fault:
+            raise InvalidField("Row", first.fault)
+        ids = self._players.find_ids(chosen.get("Search"), chosen["Online"], MOST_PLAYERS + 1)
+        if not ids:
+            raise InvalidField("Players", "Matches nobody.")
+        if len(ids) > MOST_PLAYERS:
+            raise InvalidField("Players", f"Matches more than {MOST_PLAYERS:,} players.")
+        for number, id_ in enumerate(ids, 1):
+            yield first._replace(number=number, player=id_)
+
+
+def _again(row: Document) -> Row:
+    """Return a stored row as if it were new; one without arguments is malformed, and refused."""
+    operation, subject = row["Operation"], row["Subject"]
+    # The player may have another name by now.
+    player = subject["Id"] if subject and operation != UNDO.name else row["Player"]
+    again = Row(number_of(row), player, operation, row["Arguments"])
+    return again if row["Arguments"] else again._replace(fault=row["Why"], subject=subject)

@@ -11,6 +11,8 @@ from app.operations import batch_operations
 from app.types import Document
 
 MOST_ROWS = 100_000
+# The most players that a search may choose.
+MOST_PLAYERS = 10_000
 STATES = ("planning", "planned", "running", "paused", "done", "cancelled")
 # The states in which rows may still be carried out.
 OPEN = ("planned", "running", "paused")
@@ -77,6 +79,10 @@ class NotPlanned(Conflict):
 
 class NothingToUndo(Conflict):
     sentence = "There is nothing to undo: {what}."
+
+
+class NothingLeft(Conflict):
+    sentence = "There is nothing to try again: all rows of the batch are done."
 
 
 class TooManyRows(Invalid):
@@ -265,7 +271,7 @@ class Summary:
 
 def public_batch(batch: Document, counts: Document) -> Document:
     starter = batch.get("StartedBy")
-    optional = ("Undoes", "Undo", "BegunAt", "PausedWhy", "EndedAt")
+    optional = ("Undoes", "Retries", "Undo", "BegunAt", "PausedWhy", "EndedAt")
     return {
         "Id": batch["_id"],
         **{name: batch[name] for name in ("Name", "Reason", "At", "Via", "State", "Rows")},
@@ -281,9 +287,9 @@ def _author(by: Document) -> Document:
     return {name: by.get(name) for name in ("UserId", "Name", "Key")}
 
 
-def undo_of(batch: Document) -> Document:
-    """Return the first fields of a batch that undoes another."""
-    return {"Name": f"Undo of {batch['Name']}" if batch["Name"] else "", "Undoes": batch["_id"]}
+def follow_up(batch: Document, word: str, field: str) -> Document:
+    """Return the first fields of a batch that is made from another, such as its undo."""
+    return {"Name": f"{word} of {batch['Name']}" if batch["Name"] else "", field: batch["_id"]}
 
 
 def progress_of(counts: Document) -> Document:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.batches.domain import VERDICTS, row_id
 from app.naming import parse_guid
 from app.operations import batch_operations
 from app.types import Document, decimal
 
-FIRST = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why")
-LAST = ("Entry", "Batch")
-# Those of FIRST that a row has when it is sent.
-FIELDS = ("Player", "Operation")
+# The columns that a row does not have when it is first sent.
+ADDED = ("Row", "PlayerId", "What", "Verdict", "Why", "Entry", "Batch")
 # A spreadsheet takes a cell that begins with one of these for a formula, and anybody may have
 # chosen the name in it. Some spreadsheets also accept the full-width forms.
 FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
-class SentCells(NamedTuple):
-    """The cells of a row; from a result file, also its row there, and whether that was done."""
-
-    cells: dict[str, str]
-    earlier_id: str = ""
-    is_done: bool = False
-
-
 def columns() -> list[str]:
-    """Return the columns of a result file; those between FIRST and LAST are arguments of rows."""
+    """Return the columns of a result file: what was done, and all arguments of rows."""
     operations = batch_operations().values()
     arguments = [name for one in operations for name in one.history_arguments(one.arguments.fields)]
-    return list(dict.fromkeys([*FIRST, *arguments, *LAST]))
+    return list(dict.fromkeys(["Row", "Player", "PlayerId", "Operation", *ADDED, *arguments]))
 
 
 def result_cells(batch_id: str, row: Document) -> list[Any]:
@@ -38,19 +28,18 @@ def result_cells(batch_id: str, row: Document) -> list[Any]:
     subject = row["Subject"] or {}
     player = {"Player": subject.get("Name") or row["Player"], "PlayerId": subject.get("Id")}
     values = {**row, **row["Arguments"], **player, "What": row["Text"], "Batch": batch_id}
-    return [_escape_formula(values.get(name)) for name in columns()]
+    return [values.get(name) for name in columns()]
 
 
-def _escape_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
+def without_result(cells: dict[str, str]) -> tuple[dict[str, str], Document]:
+    """Return the cells of a row as they were first sent, if they are from a result file.
 
-
-def without_result(cells: dict[str, str]) -> SentCells:
-    """Return the cells of a row as they were first sent, if they are from a result file."""
+    Also return fields of its Row: which row it was, and whether that was done.
+    """
     sent = {name.lower(): cell for name, cell in cells.items()}
     if sent.get("verdict") not in VERDICTS:
-        return SentCells(cells)
-    added = {name: sent.pop(name.lower(), "") for name in (*FIRST, *LAST) if name not in FIELDS}
+        return cells, {}
+    added = {name: sent.pop(name.lower(), "") for name in ADDED}
     for name, cell in sent.items():
         if cell.startswith("'") and cell[1:].startswith(FORMULAS):
             sent[name] = cell[1:]
@@ -62,4 +51,4 @@ def without_result(cells: dict[str, str]) -> SentCells:
         sent["player"] = added["PlayerId"]
     batch_id, number = parse_guid(added["Batch"]), decimal(added["Row"])
     earlier_id = row_id(batch_id, number) if batch_id and number else ""
-    return SentCells(sent, earlier_id, added["Verdict"] == "done")
+    return sent, {"earlier_id": earlier_id, "is_done": added["Verdict"] == "done"}

@@ -16,6 +16,7 @@ from app.batches.domain import (
     BatchNotFound,
     Cancelled,
     NotEnded,
+    NothingLeft,
     NothingToUndo,
     NotRunning,
     Paused,
@@ -32,11 +33,11 @@ from app.batches.schemas import (
     ProgressSchema,
     RowListArgs,
     RowPageSchema,
-    UndoBatchArgs,
 )
 from app.batches.store import Batches
 from app.errors import NotFound
 from app.history.access import sees_users
+from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -81,7 +82,8 @@ def plan_batch(args: dict[str, Any]) -> Response:
 
     Checks each row as a single call would be checked now, and the rows of one player in order.
     Nothing changes yet. Takes up to 100,000 rows as JSON, or as CSV (`text/csv`) whose first line
-    names the columns. `Undo` chooses changes in history to undo instead.
+    names the columns. `Undo` chooses changes in history to undo instead, and `Players` up to 10,000
+    players, who all get the same `Row`.
     """
     with upload(guard.caller().id) as body:
         name = args.get("name", "")
@@ -209,6 +211,21 @@ def undo_batch(args: dict[str, Any], batch_id: str) -> Response:
     until it is run. With `Partial`, the `Warning` of a row says which items are missing.
     """
     return _made(access.plan_undo(path_guid("id", batch_id), args["Partial"]))
+
+
+@blp.route("/<batch_id>/retry", methods=["POST"])
+@plans
+@blp.documents_response(200, BatchSchema)
+@blp.refuses(BatchNotFound(BATCH), NotEnded(), NothingLeft(), OVER_BUDGET)
+@blp.leaves_no_entry
+@blp.idempotent
+def retry_batch(batch_id: str) -> Response:
+    """Plan a batch with the remaining rows of another
+
+    It has the rows that were refused, or not carried out before the batch was cancelled. Like every
+    plan, it changes nothing until it is run. A row whose fields were refused stays refused.
+    """
+    return _made(access.plan_retry(path_guid("id", batch_id)))
 
 
 def _made(made: access.Made) -> Response:

@@ -25,7 +25,7 @@ from app.types import Document
 CSV = "text/csv"
 # The most parser events of one row: names, values, braces and brackets.
 MOST_EVENTS = 200
-HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo")
+HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo", "Players", "Row")
 DELIMITERS = (";", "\t")
 # The longest string or number in JSON: the parser takes minutes for one of several megabytes.
 LONGEST_TOKEN = 128 * 1024
@@ -204,11 +204,10 @@ class CsvRows:
         for number, (names, cells) in enumerate(self._cells(), 1):
             values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
             given = {name: cell for name, cell in values.items() if cell}
-            sent = without_result(given)
-            row = parse_row(number, sent.cells, is_text=True)
-            if any(map(str.strip, cells[len(names) :])):
-                row = row._replace(fault=TOO_MANY_CELLS, arguments={})
-            yield row._replace(earlier_id=sent.earlier_id, is_done=sent.is_done)
+            sent, earlier = without_result(given)
+            row = parse_row(number, sent, is_text=True)._replace(**earlier)
+            has_more = any(map(str.strip, cells[len(names) :]))
+            yield row._replace(fault=TOO_MANY_CELLS, arguments={}) if has_more else row
 
     def _cells(self) -> Iterator[tuple[list[str], list[str]]]:
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")

@@ -11,7 +11,14 @@ from app.history.schemas import PARTIAL, ApproverSchema, AuthorSchema, SubjectSc
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
-from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, OperationName, page_of
+from app.http.lists import (
+    CursorListArgs,
+    CursorPageSchema,
+    OneOf,
+    OperationName,
+    SearchText,
+    page_of,
+)
 from app.naming import NAME_LENGTH, is_visible
 from app.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 from app.operations import batch_operations, operation_names
@@ -84,6 +91,13 @@ class ChosenChangesArgs(Schema):
             raise ValidationError(NO_CHOICE)
 
 
+class ChosenPlayersArgs(Schema):
+    """Which players; without a field, all."""
+
+    Search = SearchText()
+    Online = Flag(load_default=False, example=True, description="Only those who are online.")
+
+
 class BatchHeadArgs(Schema):
     """The name and the reason of a batch."""
 
@@ -104,6 +118,16 @@ class BatchHeadArgs(Schema):
         ChosenChangesArgs,
         error_messages={"null": NO_CHOICE},
         metadata={"description": "Instead of Rows: undo all these changes, newest first."},
+    )
+    Players = fields.Nested(
+        ChosenPlayersArgs,
+        metadata={"description": "Instead of Rows: these players, at most 10,000. Needs Row."},
+    )
+    Row = fields.Dict(
+        metadata={
+            "example": {"Operation": "give", "ItemId": ITEM, "Quantity": 5},
+            "description": "With Players: the row of each, without Player.",
+        }
     )
 
     @validates("Reason")
@@ -134,10 +158,6 @@ class BatchQueryArgs(Schema):
     )
 
 
-class UndoBatchArgs(Schema):
-    Partial = Flag(load_default=False, example=False, description=PARTIAL)
-
-
 class ProgressSchema(Schema):
     """The progress of a batch."""
 
@@ -160,6 +180,7 @@ class BatchSchema(ProgressSchema):
     By = fields.Nested(AuthorSchema)
     Via = Text(example="api", metadata={"enum": ["api", "console", "cli"]})
     Undoes = or_null(Guid, "The batch that this one undoes.")
+    Retries = or_null(Guid, "The batch whose remaining rows this one tries again.")
     Undo = or_null(fields.Dict, "Which changes this one undoes, if it was made from history.")
     Rows = Integer(0, example=1000)
     BegunAt = Moment(allow_none=True, example=BEGUN_AT, description="When it was first run.")

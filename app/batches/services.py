@@ -25,7 +25,7 @@ def add_services(services: Services) -> None:
     runner = Runner(batches, players, places, storage.requests_at_work)
     services.add(
         batches,
-        Choosing(batches, services[History]),
+        Choosing(batches, services[History], players),
         Planner(batches, players, services[Objects]),
         runner,
         BatchWorker(

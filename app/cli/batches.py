@@ -16,7 +16,7 @@ from flask.cli import AppGroup
 from app.batches.access import HEAD, filters_as_json, read_head
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import NewBatch, NotRunning, Row, number_of, progress_of, undo_of
+from app.batches.domain import NewBatch, NotRunning, Row, follow_up, number_of, progress_of
 from app.batches.parts.store import RowFilters
 from app.batches.planning import Planner
 from app.batches.rows import CsvRows, JsonRows
@@ -144,7 +144,9 @@ def show(which: str, rows: bool) -> None:
 def undo(which: str, reason: str | None, partial: bool) -> None:
     """Plan the batch that undoes all changes of another batch."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
-    _show(_plan(choosing.done_rows(found["_id"], partial), reason, undo_of(found)))
+    _show(
+        _plan(choosing.done_rows(found["_id"], partial), reason, follow_up(found, "Undo", "Undoes"))
+    )
 
 
 def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:

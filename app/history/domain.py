@@ -73,7 +73,13 @@ def _wanted_words(text: str) -> tuple[str, ...]:
 def public_entry(entry: Document, undone_by: str | None) -> Document:
     record = {"Id": entry["_id"], **{name: entry.get(name) for name in SERVED}}
     by = {"UserId": None, "Name": None, "Key": None, **entry["By"]}
-    return {**record, "By": by, "UndoneBy": undone_by}
+    return {**record, "By": by, "UndoneBy": undone_by, "Batch": _batch_of(entry)}
+
+
+def _batch_of(entry: Document) -> str | None:
+    """Return the id of the batch whose row made a change: its key is "batch ID:NUMBER"."""
+    key = entry.get("IdempotencyKey") if entry["Via"] == "batch" else None
+    return key.removeprefix("batch ").partition(":")[0] if key else None
 
 
 def subject_of(entry_id: str) -> tuple[str, str] | None:

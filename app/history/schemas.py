@@ -79,6 +79,7 @@ class EntrySchema(Schema):
     Changes = List(fields.Nested(FieldChangeSchema), description="The result.")
     Undoes = Text(allow_none=True, example=None, description="The entry that this change undid.")
     Warning = Text(allow_none=True, example=None, description="A warning about the change.")
+    Batch = Guid(allow_none=True, example=None, description="The batch whose row made the change.")
     UndoneBy = Text(
         allow_none=True, example=None, description="The entry of the change that undid this one."
     )
@@ -131,8 +132,11 @@ class UndoRowArgs(Schema):
     )
 
 
-class UndoArgs(Schema):
+class UndoBatchArgs(Schema):
     Partial = Flag(load_default=False, example=False, description=PARTIAL)
+
+
+class UndoArgs(UndoBatchArgs):
     DryRun = Flag(
         load_default=False,
         example=False,

@@ -168,7 +168,8 @@ class History:
         if position:
             where = {"$and": [where, newest_first.after(position)]}
         # Without the search fields, which would only be decoded.
-        found = self._history.find(where, SERVED, sort=NEWEST_FIRST).limit(limit)
+        fields = [*SERVED, "IdempotencyKey"]
+        found = self._history.find(where, fields, sort=NEWEST_FIRST).limit(limit)
         return list(found.hint(hint) if hint else found)
 
     def _unmoved(self, filters: Filters) -> Sequence[Document]:

@@ -38,6 +38,7 @@ from app.storage.documents import NamedDocuments
 from app.storage.errors import is_forbidden
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
+from app.storage.paging.pages import NAME_TAILS
 from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import GUID, MOMENT, STAMP, object_shape
@@ -196,6 +197,16 @@ class Players(NamedDocuments):
             online |= {"NameTails": {"$regex": f"^{re.escape(search)}"}}
         page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, online)
         return page._replace(values=self._serve(page.values))
+
+    def find_ids(self, search: str | None, is_online: bool, most: int) -> Sequence[str]:
+        """Return by name the ids of some players whose name contains a text, or who are online."""
+        where = _online(self.online_since()) if is_online else {}
+        hint = "online_by_name" if is_online else "name"
+        if search:
+            where |= {"NameTails": {"$regex": f"^{re.escape(search)}"}}
+            hint = hint if is_online else NAME_TAILS
+        found = self._documents.find(where, ["_id"], sort=[("NameKey", 1)]).hint(hint)
+        return [player["_id"] for player in found.limit(most)]
 
     def list_of_ids(self, ids: Sequence[str], window: Window) -> Page:
         """Return a page of these players, by name."""

@@ -3,13 +3,13 @@
 import csv
 import io
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise, product
 
 import pytest
 
 from app.auth.roles import Role
-from app.batches import rows
+from app.batches import choosing, rows
 from app.batches.choosing import Choosing
 from app.batches.domain import TooManyRows
 from app.batches.rows import CsvRows, JsonRows
@@ -279,9 +279,15 @@ NO_BATCH = [
     (b"{}", "A batch has at least one row."),
     (b'{"Rows": {}}', "The field 'Rows' must be a list."),
     (b'{"Rows": [], "Rows": []}', "The field 'Rows' must be given once."),
-    (b'{"Lines": []}', "The field 'Lines' is unknown; a batch has Name, Reason, Rows, Undo."),
+    (
+        b'{"Lines": []}',
+        "The field 'Lines' is unknown; a batch has Name, Reason, Rows, Undo, Players, Row.",
+    ),
     (b'{"Rows": [1], "Name": 5}', "The field 'Name' must be a string."),
-    (b'{"Rows": [1], "Undo": {"By": "x"}}', "A batch has Rows or Undo, not both."),
+    (b'{"Rows": [1], "Players": {}}', "The field 'Players' excludes Rows."),
+    (b'{"Players": {}}', "The field 'Row' is for Players, and Players need it."),
+    (b'{"Rows": [1], "Row": {}}', "The field 'Row' is for Players, and Players need it."),
+    (b'{"Rows": [1], "Undo": {"By": "x"}}', "The field 'Undo' excludes Rows."),
     (b'{"Undo": {}}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": {"Who": "x"}}', "The field 'Undo.Who' is unknown."),
     (b'{"Undo": {"Itme": "x"}}', "The field 'Undo.Itme' is unknown; did you mean 'Item'?"),
@@ -469,6 +475,121 @@ def test_the_undo_of_chosen_changes_can_be_partial_too(world, staff, rows_of):
     (row,) = rows_of(batch)
     assert (row["Verdict"], row["Warning"][:6]) == ("ready", "2 of 5")
     staff("POST batches", {"Undo": {"Partial": True}}, status=400)
+
+
+def test_rows_that_were_not_done_become_a_new_batch(world, plan, run, staff, rows_of, refused):
+    ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")
+    rows = [give("Ann"), give("Bob", 3, "take"), give(NOBODY), {**give("Ann"), "ItemId": "Potion"}]
+    batch = plan([*rows, {**give("Ann"), "Quantity": "x"}], Reason="Ticket 4711")
+    assert refused(batch, "retry").startswith("The batch is not finished")
+    run(batch)
+    # What had to be mended is mended by now, and the player has another name.
+    staff("POST players/Bob/items/give", {"itemid": ITEM, "quantity": 3})
+    world.db.players.update_one({"_id": bob["_id"]}, {"$set": {"Name": "Rob", "NameKey": "rob"}})
+    world.add_player(Name=NOBODY)
+    world.add_object(Id=OTHER, Type="item", Name="Potion")
+    rest = staff(f"POST batches/{batch['Id']}/retry").json
+    assert (rest["Name"], rest["Retries"], *counts(rest)) == (
+        "Rest of Gifts",
+        batch["Id"],
+        3,
+        0,
+        1,
+        0,
+    )
+    assert staff(f"GET batches/{batch['Id']}").json["Retries"] is None
+    found = rows_of(rest)
+    assert [row["Row"] for row in found] == [2, 3, 4, 5]
+    assert (
+        found[3]["Why"]
+        == rows_of(batch)[4]["Why"]
+        == "The field 'quantity' must be a whole number."
+    )
+    assert found[2]["Arguments"]["ItemId"] == OTHER
+    assert run(rest)["Done"] == 3
+    assert [held(world, ann), held(world, ann, OTHER), held(world, bob)] == [5, 5, 0]
+    done = plan([give("Ann")])
+    run(done)
+    assert refused(done, "retry").startswith("There is nothing to try again")
+
+
+def test_the_rest_of_a_cancelled_batch_and_of_an_undo_can_be_tried(world, plan, run, staff):
+    ann = world.add_player(Name="Ann")
+    batch = plan([give("Ann"), give("Ann", 1, "take")])
+    staff(f"POST batches/{batch['Id']}/cancel")
+    key = {"Idempotency-Key": "again"}
+    rest = staff(f"POST batches/{batch['Id']}/retry", **key).json
+    again = staff(f"POST batches/{batch['Id']}/retry", **key).json
+    assert (again["Id"], again["Ready"]) == (rest["Id"], 2)
+    run(rest)
+    staff("POST players/Ann/items/take", {"itemid": ITEM, "quantity": 4})
+    undo = staff(f"POST batches/{rest['Id']}/undo").json
+    assert counts(undo)[:3] == (1, 0, 1)
+    run(undo)
+    staff("POST players/Ann/items/give", {"itemid": ITEM, "quantity": 4})
+    assert run(staff(f"POST batches/{undo['Id']}/retry").json)["Done"] == 1
+    assert held(world, ann) == 0
+
+
+def test_a_change_within_the_chosen_changes_is_not_tried_again(world, staff, run):
+    """A change and its undo were both refused, because together they change nothing."""
+    ann = world.add_player(Name="Ann")
+    gift = staff("POST players/Ann/items/give", {"itemid": ITEM, "quantity": 5})
+    staff(f"POST history/{gift.headers['X-History-Id']}/undo")
+    batch = staff("POST batches", {"Undo": {"Item": ITEM}}).json
+    assert counts(batch) == (0, 0, 2, 0)
+    assert staff(f"POST batches/{batch['Id']}/retry").json["Refused"] == 2
+    assert held(world, ann) == 0
+
+
+def test_players_are_chosen_by_a_search(world, staff, run, rows_of, monkeypatch):
+    players = [world.add_player(Name=name) for name in ("Aldo", "Waldo", "Bob")]
+    online = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
+    world.db.players.update_one({"Name": "Bob"}, {"$set": online})
+    world.add_object(Id=ITEM, Type="item", Name="Potion")
+    row = {"Operation": "give", "ItemId": "potion", "Quantity": 2}
+
+    def planned(status=200, **chosen):
+        return staff("POST batches", {"Players": chosen, "Row": row}, status=status).json
+
+    for chosen, names in (
+        ({"Search": "ALD"}, ["Aldo", "Waldo"]),
+        ({"Online": True}, ["Bob"]),
+        ({}, ["Aldo", "Bob", "Waldo"]),
+    ):
+        batch = planned(**chosen)
+        assert [found["Subject"]["Name"] for found in rows_of(batch)] == names
+    run(batch)
+    assert [held(world, player) for player in players] == [2, 2, 2]
+    monkeypatch.setattr(choosing, "MOST_PLAYERS", 2)
+    for chosen, why in (
+        ({}, "The field 'Players' matches more than 2 players."),
+        ({"Search": "nobody"}, "The field 'Players' matches nobody."),
+        ({"Search": "al"}, "The field 'Players.Search' must contain at least 3 characters."),
+    ):
+        assert planned(400, **chosen)["Message"] == why
+    for row, why in (
+        ({"Operation": "dance"}, "'Operation' must be one of"),
+        ({"Operation": "undo", "Id": "x"}, "has no field 'Player'"),
+        ({"Operation": "give", "Player": "Bob"}, "given twice"),
+    ):
+        assert why in planned(400)["Message"], row
+    assert world.db.batches.count_documents({}) == 3
+
+
+def test_a_change_names_its_batch(world, plan, run, staff, rows_of):
+    world.add_player(Name="Ann")
+    batch = plan([give("Ann")])
+    run(batch)
+    (entry,) = staff("GET players/Ann/history").json["Values"]
+    assert entry["Batch"] == batch["Id"]
+    move_all(world.db)
+    assert staff("GET history").json["Values"][0]["Batch"] == batch["Id"]
+    assert rows_of(batch)[0]["Entry"] == entry["Id"]
+    # A key of somebody who pretends to be a batch is none.
+    body, key = {"itemid": ITEM, "quantity": 1}, {"Idempotency-Key": f"batch {OTHER}:000001"}
+    single = staff("POST players/Ann/items/give", body, **key)
+    assert staff(f"GET history/{single.headers['X-History-Id']}").json["Batch"] is None
 
 
 def test_all_that_somebody_did_is_undone(world, staff, run, client):

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import uuid
+from datetime import datetime, timezone
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_the_list_says_what_to_do_next_and_then_what_there_is(staff, players, pl
     plan(**GIFT, players="Aladric")
     listed = staff.read("/batches")
     assert "0 of 1 done, 1 refused" in listed
-    assert listed.index("Unnamed batch") < listed.index("Gifts")
+    assert listed.index("Give 5 × Health Potion to 1 player") < listed.index("Gifts")
     for told in ("“Ticket 4711”", staff.user["Name"], "planned"):
         assert told in listed
 
@@ -448,8 +449,7 @@ def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
     assert "attachment" in answer.headers["Content-Disposition"]
     head, *rows = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))
     assert head[:7] == ["Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why"]
-    assert head[-2:] == ["Entry", "Batch"]
-    assert {"ItemId", "Quantity", "SpellId", "Value", "Id"} <= set(head)
+    assert {"Batch", "ItemId", "Quantity", "SpellId", "Value", "Id"} <= set(head)
     assert [row[1] for row in rows] == [
         '\'=HYPERLINK("evil")',
         "Aladric",
@@ -458,7 +458,7 @@ def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
     ]
     assert [row[5] for row in rows] == ["done", "done", "refused", "refused"]
     assert rows[1][4] == "Give 5 × Health Potion"
-    assert rows[1][-2].startswith("player:")
+    assert rows[1][7].startswith("player:")
     refused = staff.get(f"/batches/{batch['_id']}/result?verdict=refused").data.decode()
     assert refused.count("\n") == 3
 
@@ -502,6 +502,64 @@ def test_the_result_file_of_undos_can_be_sent_again(staff, world, plan, db):
     assert (row["Operation"], row["Verdict"]) == ("undo", "ready")
 
 
+def test_refused_rows_become_a_batch_by_one_click(staff, world, gift, db):
+    page = run(staff, gift)
+    assert "Plans a batch with the 1 row not done." in page_of(page)
+    world.add_player(Name="The Nobody")
+    answer = staff.submit(f"/batches/{gift['_id']}/retry", 303)
+    rest = db.batches.find_one({"_id": answer.headers["Location"].rpartition("/")[2]})
+    page = show(staff, rest)
+    assert "Rest of Gifts" in page_of(page)
+    assert f'href="/console/batches/{gift["_id"]}"' in page.text
+    assert [row["Verdict"] for row in rows_of(db, rest)] == ["ready"]
+    # The link of its change leads to its rows about this player.
+    run(staff, rest)
+    (player,) = db.players.find({"Name": "The Nobody"})
+    history = staff.get(f"/players/{player['_id']}/history").text
+    assert f'href="/console/batches/{rest["_id"]}?player={player["_id"]}"' in history
+    assert "retry" not in verbs_of(show(staff, rest))
+
+
+def test_a_batch_is_made_for_the_players_of_a_search(staff, players, plan, db):
+    listed = staff.get("/players?search=ala")
+    assert "Make a batch for this player" in page_of(listed)
+    link = re.search(r'href="/console(/batches/new\?kind=found[^"]*)"', listed.text)[1]
+    form = staff.get(link.replace("&amp;", "&"))
+    assert "For all players whose name contains “ala”, at most 10,000." in page_of(form)
+    (line,) = commands_of(form)
+    assert body_of(line)["Players"] == {"Search": "ala"}
+    batch = plan("found", **GIFT, Search="ala")
+    assert [row["Subject"]["Name"] for row in rows_of(db, batch)] == ["Aladric"]
+    assert "Make a batch for these 3 players" in staff.read("/players?search=a")
+    assert len(rows_of(db, plan("found", **GIFT))) == 3
+    assert "Make a batch" not in staff.read("/players/online")
+    online = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
+    db.players.update_one({"Name": "Thalia"}, {"$set": online})
+    assert "kind=found&amp;online=true" in staff.get("/players/online").text
+    batch = plan("found", **GIFT, Online="true")
+    assert [row["Subject"]["Name"] for row in rows_of(db, batch)] == ["Thalia"]
+    answer = staff.submit("/batches?kind=found", 400, **GIFT, Search="nobody at all")
+    assert "matches nobody" in page_of(answer)
+    # The refused form is still about the same players.
+    assert "whose name contains “nobody at all”" in page_of(answer)
+
+
+def test_an_undo_in_the_console_takes_what_is_left(staff, gift, db):
+    run(staff, gift)
+    move_all(db)
+    db.players.update_one({"Name": "Elowen"}, {"$set": {"Inventory.0.Quantity": 2}})
+    answer = staff.submit(f"/batches/{gift['_id']}/undo", 303, Partial="true")
+    undo = db.batches.find_one({"_id": answer.headers["Location"].rpartition("/")[2]})
+    assert any(
+        "3 of 5 of the item Health Potion cannot be" in row for row in table(show(staff, undo))
+    )
+    by = {"By": staff.user["Name"], "Operation": "give"}
+    for fields, refused in (({}, 1), ({"Partial": "true"}, 0)):
+        answer = staff.submit("/batches?kind=changes", 303, **by, **fields)
+        id_ = answer.headers["Location"].rpartition("/")[2]
+        assert db.batches.find_one({"_id": id_})["Counts"]["Refused"] == refused
+
+
 def verbs_of(page):
     return [line[-1].rpartition("/")[2] for line in commands_of(page)]
 
@@ -518,3 +576,5 @@ def test_the_curl_lines_do_what_the_forms_do(staff, players, gift):
     assert verbs_of(show(staff, gift)) == ["run", "cancel"]
     staff.post(f"/batches/{gift['_id']}/run")
     assert verbs_of(show(staff, gift)) == ["pause", "cancel"]
+    staff.post(f"/batches/{gift['_id']}/cancel")
+    assert verbs_of(show(staff, gift)) == ["retry"]

@@ -22,6 +22,7 @@ from app.types import Document
 
 API = "POST /api/v1/batches/<key>"
 PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")
+ENDED_STATES = ("done", "cancelled")
 ENDED, ALL_REFUSED = "batch-done", "batch-refused"
 
 
@@ -54,12 +55,13 @@ def about_cancel(target: Target) -> Iterable[str]:
 
 
 def about_undo(target: Target) -> Iterable[str]:
-    done = target.record["Done"]
-    rows = "row" if done == 1 else "rows"
-    yield (
-        f"Plans a batch that undoes {done:,} {rows}, the last one first. Nothing changes until you "
-        "run it."
-    )
+    done = count_text(target.record["Done"], "row")
+    yield f"Plans a batch that undoes {done}, the last one first. Nothing changes until you run it."
+
+
+def about_retry(target: Target) -> Iterable[str]:
+    left = count_text(target.record["Refused"] + target.record["Ready"], "row")
+    yield f"Plans a batch with the {left} not done. Nothing changes until you run it."
 
 
 def leads_to(mark: str) -> Callable[..., Response]:
@@ -126,9 +128,24 @@ UNDO = Form(
     act=lambda sent, batch_id: access.plan_undo(batch_id, sent.is_checked(PARTIAL.name)),
     api=f"{API}/undo",
     about=about_undo,
-    is_offered=lambda target: target.record["Done"] and not in_state(*OPEN, "planning")(target),
+    is_offered=lambda target: target.record["Done"] and in_state(*ENDED_STATES)(target),
     needs=(Permission.BATCHES_PLAN, Permission.UNDO_OWN),
     takes_key=True,
     lead=lambda made, *_, **__: see_other(path_to("batches", made.batch["_id"])),
 )
-FORMS = (RUN, PAUSE, CANCEL, UNDO)
+RETRY = Form(
+    None,
+    "Try again",
+    "Try the rest again",
+    name="retry",
+    act=lambda _, batch_id: access.plan_retry(batch_id),
+    api=f"{API}/retry",
+    about=about_retry,
+    is_quiet=True,
+    is_offered=lambda to: to.record["Rows"] > to.record["Done"] and in_state(*ENDED_STATES)(to),
+    needs=(Permission.BATCHES_PLAN,),
+    asks_reason=False,
+    takes_key=True,
+    lead=UNDO.lead,
+)
+FORMS = (RUN, PAUSE, CANCEL, UNDO, RETRY)

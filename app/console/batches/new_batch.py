@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -12,14 +12,15 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.batches import access
-from app.batches.domain import Row
+from app.batches.domain import MOST_PLAYERS, Row
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
+from app.console.batches.forms import PARTIAL
 from app.console.forms.declared import Field, Form, Group, Target
 from app.console.forms.limits import about_batches
 from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import attempt
-from app.console.forms.schemas import BatchForPlayers, list_operations
+from app.console.forms.schemas import BatchForPlayers, BatchOperation, list_operations
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import blp, path_to, render, required, see_other
 from app.console.frame.times import as_utc
@@ -79,14 +80,27 @@ def posted_kind() -> str:
 
 def plan_players(sent: Submission) -> access.Made:
     """Plan one operation for all players of a list."""
-    wanted = sent.load(BatchForPlayers())
-    name = wanted["operation"]
-    operation = batch_operations()[name]
-    # The typed values are the arguments of each row.
+    lines, row = lines_of(sent.load(BatchForPlayers())["players"]), typed_row(sent)
+    rows = ({"Player": line, **row} for line in distinct(lines))
+    return plan_rows(sent, TypedRows({"Rows": None}, rows), repr((lines, row)))
+
+
+def plan_found(sent: Submission) -> access.Made:
+    """Plan one operation for all players whom a search finds now."""
+    head = {"Players": chosen_players(sent.value), "Row": typed_row(sent)}
+    return plan_rows(sent, TypedRows(head, []), repr(head))
+
+
+def typed_row(sent: Submission) -> Document:
+    """Return the row of each player; the typed values are its arguments."""
+    operation = batch_operations()[sent.load(BatchOperation())["operation"]]
     sent.args = operation.history_arguments(sent.load(operation.arguments))
-    lines = lines_of(wanted["players"])
-    rows = ({"Player": line, "Operation": name, **sent.args} for line in distinct(lines))
-    return plan_rows(sent, TypedRows({"Rows": None}, rows), repr((lines, name, sent.args)))
+    return {"Operation": operation.name, **sent.args}
+
+
+def chosen_players(value: Callable[[str], str]) -> Document:
+    chosen = {"Search": value("Search"), "Online": bool(value("Online"))}
+    return {name: given for name, given in chosen.items() if given}
 
 
 def distinct(lines: list[str]) -> Iterator[str]:
@@ -118,7 +132,7 @@ def plan_changes(sent: Submission) -> access.Made:
     typed = typed_filters(sent)
     if not typed:
         raise Invalid("Fill in at least one field to choose the changes.")
-    values = api_filters(typed)
+    values = api_filters(typed) | ({"Partial": True} if sent.is_checked("Partial") else {})
     load(ChosenChangesArgs(), values)
     return plan_rows(sent, TypedRows({"Undo": values}, []), repr(values))
 
@@ -138,7 +152,8 @@ def plan_rows(sent: Submission, source: RowSource, content: str) -> access.Made:
 
 def new_batch_page(sent: Submission | None = None) -> Response:
     kind = sent.name if sent else posted_kind()
-    values = {one.name: plain(request.args.get(one.name.lower(), "")) for one in FILTERS}
+    read = sent.value if sent else lambda name: plain(request.args.get(name.lower(), ""))
+    values = {one.name: read(one.name) for one in (*FILTERS, *FOUND_BY)}
     target = Target(path_to("batches", kind=kind), values=values)
     return render(
         "batches/new.html",
@@ -160,8 +175,18 @@ def batch_body(sent: Submission) -> Document:
     """Return the body for the API, with the row of one player."""
     if sent.name == "changes":
         return {"Name": sent.value("Name"), "Undo": typed_filters(sent) or {"By": "NAME"}}
-    row = {"Player": "PLAYER", "Operation": sent.value("operation", "give"), **sent.args}
-    return {"Name": sent.value("Name"), "Rows": [row]}
+    row = {"Operation": sent.value("operation", "give"), **sent.args}
+    if sent.name == "found":
+        chosen = chosen_players(lambda name: sent.value(name, sent.target.values.get(name, "")))
+        return {"Name": sent.value("Name"), "Players": chosen, "Row": row}
+    return {"Name": sent.value("Name"), "Rows": [{"Player": "PLAYER", **row}]}
+
+
+def about_found(target: Target) -> Iterable[str]:
+    search, online = target.values["Search"], target.values["Online"]
+    named = f" whose name contains “{search}”" if search else ""
+    yield f"For all players{' online now' if online else ''}{named}, at most {MOST_PLAYERS:,}."
+    yield from (PLANS, *about_batches())
 
 
 def argument_fields() -> tuple[Field, ...]:
@@ -180,7 +205,7 @@ PLANS = "A plan changes nothing. It shows which rows could be carried out."
 EVERY_FIELD = "All changes that match every field you fill in. The newest is undone first."
 PATIENCE = f"{PLANS} A large plan takes up to a minute."
 HTML = {"maxlength": LONGEST_NAME, "autocomplete": "off"}
-FOUND = "Helps colleagues find the batch."
+FOUND = "Helps colleagues find the batch. Without a name, it is called after what it does."
 NAME = Field("Name", "Name of the batch", FOUND, noun="The name", is_required=False, html=HTML)
 OPERATION = Field(
     "operation",
@@ -198,6 +223,8 @@ PLAYERS = Field(
     noun="The list of players",
     html={"rows": 10, "maxlength": 500000},
 )
+# Set by the list of players, which leads to this form.
+FOUND_BY = (Field("Search", "Search", type="hidden"), Field("Online", "Online", type="hidden"))
 # The names of the filters in the API.
 FILTERS = tuple(
     replace(
@@ -205,15 +232,12 @@ FILTERS = tuple(
     )
     for one in UNDO_FILTERS
 )
+WHAT_TO_DO = Group("halves", (OPERATION, *argument_fields()), "What to do for each player")
 FOR_PLAYERS = Form(
     None,
     "One change for many players",
     "Plan",
-    (
-        Group("halves", (OPERATION, *argument_fields()), legend="What to do for each player"),
-        PLAYERS,
-        NAME,
-    ),
+    (WHAT_TO_DO, PLAYERS, NAME),
     name="players",
     path="",
     act=plan_players,
@@ -222,6 +246,14 @@ FOR_PLAYERS = Form(
     about=lambda _: [PLANS, *about_batches()],
     layout="plan",
     takes_key=True,
+)
+FOR_FOUND = replace(
+    FOR_PLAYERS,
+    title="One change for these players",
+    fields=(WHAT_TO_DO, *FOUND_BY, NAME),
+    name="found",
+    act=plan_found,
+    about=about_found,
 )
 FROM_FILE = replace(
     FOR_PLAYERS,
@@ -236,9 +268,9 @@ FROM_FILE = replace(
 UNDO_CHANGES = replace(
     FOR_PLAYERS,
     title="Undo changes from history",
-    fields=(Group("halves", FILTERS), NAME),
+    fields=(Group("halves", FILTERS), PARTIAL, NAME),
     name="changes",
     act=plan_changes,
     about=lambda _: [EVERY_FIELD, PATIENCE, *about_batches()],
 )
-FORMS = {form.name: form for form in (FOR_PLAYERS, FROM_FILE, UNDO_CHANGES)}
+FORMS = {form.name: form for form in (FOR_PLAYERS, FOR_FOUND, FROM_FILE, UNDO_CHANGES)}

@@ -83,6 +83,13 @@ def kind_sentence(kind: Document, names: Names) -> str:
     )
 
 
+def title_of(batch: Document, names: Names) -> str:
+    """Return the name of a batch; without one, what it does."""
+    kinds = batch.get("Summary", [])
+    made = kind_sentence(kinds[0], names) if kinds else NAMELESS
+    return batch["Name"] or (f"{made}, and more" if len(kinds) > 1 else made)
+
+
 def count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -15,13 +15,13 @@ from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.schemas import RowListArgs
 from app.console.batches.forms import FORMS, RESUME
 from app.console.batches.sentences import (
-    NAMELESS,
     bar,
     filter_texts,
     has_arguments,
     ids_in_rows,
     kind_sentence,
     row_sentence,
+    title_of,
 )
 from app.console.forms.curl import curl
 from app.console.forms.declared import Field, Target
@@ -56,7 +56,6 @@ def list_batches() -> Response:
         "batches/list.html",
         page="batches",
         batches=[{**batch, "Bar": bar(batch)} for batch in found],
-        nameless=NAMELESS,
         next=following,
         curl=curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches"),
     )
@@ -64,7 +63,12 @@ def list_batches() -> Response:
 
 def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
     page = batches.list(size, cursors.read(after), with_users=sees_users())
-    found = [public_batch(batch, batch["Counts"]) for batch in page.values]
+    kinds = [kind for batch in page.values for kind in batch.get("Summary", ())]
+    names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
+    found = [
+        {**public_batch(batch, batch["Counts"]), "Title": title_of(batch, names)}
+        for batch in page.values
+    ]
     return found, cursors.write(page.next)
 
 
@@ -74,7 +78,7 @@ csv_list(
     (Permission.PLAYERS_READ,),
     read_batches,
     {
-        **{"Planned": "At", "Name": lambda batch: batch["Name"] or NAMELESS, "State": "State"},
+        **{"Planned": "At", "Name": "Title", "State": "State"},
         **{name: name for name in COUNTS},
         **{"By": author_text, "Reason": "Reason", "Id": "Id"},
     },
@@ -143,7 +147,7 @@ def plan_words(batch: Document) -> dict[str, Any]:
     ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
     names = objects.names_of([id_ for id_ in ids if id_])
     plan = [kind_sentence(kind, names) for kind in kinds]
-    title = batch["Name"] or (plan[0] if plan else NAMELESS)
+    title = title_of(batch, names)
     return {"plan": plan, "title": title, "chosen": filter_texts(chosen, names)}
 
 

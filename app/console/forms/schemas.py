@@ -30,10 +30,15 @@ def list_operations() -> dict[str, str]:
     return {name: row.label for name, row in rows.items() if row and row.label}
 
 
-class BatchForPlayers(Schema):
-    """A list of players, and the operation for each of them."""
+class BatchOperation(Schema):
+    """The operation for each player of a batch."""
 
     operation = OperationName(list_operations, load_default="give")
+
+
+class BatchForPlayers(BatchOperation):
+    """A list of players, and the operation for each of them."""
+
     players = Text(required=True)
 
 
