@@ -21,7 +21,7 @@ GIVE = "POST players/Aladric/items/give"
 FIELDS = [
     *("Id", "At", "Subject", "Operation", "By", "ApprovedBy", "Via"),
     *("RequestId", "Reason"),
-    *("Arguments", "Changes", "Undoes", "Warning", "UndoneBy"),
+    *("Arguments", "Changes", "Undoes", "Warning", "UndoneBy", "Batch"),
 ]
 
 

@@ -205,7 +205,14 @@ def test_exactly_what_must_not_be_done_twice_takes_an_idempotency_key():
     declared = [operation for operation in all_operations() if operation.takes_key]
     changes = {camel_case(view) for operation in declared for view in operation.routes}
     asks_the_game = {name for name, (_, _, op) in OPERATIONS.items() if "202" in op["responses"]}
-    assert takes == {*changes, *asks_the_game, "planBatch", "undoBatch", "askForApproval"}
+    assert takes == {
+        *changes,
+        *asks_the_game,
+        "planBatch",
+        "undoBatch",
+        "retryBatch",
+        "askForApproval",
+    }
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 

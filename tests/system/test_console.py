@@ -64,6 +64,7 @@ PAGES = {
     "a new batch": "/batches/new",
     "a batch from a file": "/batches/new?kind=file",
     "a batch from history": "/batches/new?kind=changes",
+    "a batch for the players of a search": "/batches/new?kind=found&search=ald&online=true",
     "a batch": f"/batches/{BATCH}",
     "the catalogue": "/catalogue/servervariable",
     "an item": f"/catalogue/item/{ITEM}",

@@ -94,6 +94,34 @@ def test_a_list_of_players_is_planned_and_cancelled(console):
     assert "cancelled 0 of 6 done" in console.text(".batches tbody tr")
 
 
+def test_a_search_becomes_a_batch_what_was_spent_is_missing_and_the_rest_is_tried(
+    console, demo, api
+):
+    player = PLAYERS[0]
+    before = tonics(api, player)
+    console.open(f"/players?search={player.name}")
+    console.press("a[href*='kind=found']")
+    console.send("found", itemid=TONIC, quantity="5")
+    assert console.text("h1") == f"Give 5 × {TONIC} to 1 player"
+    run(console, demo)
+    gifts = batch_of(console)
+    api.post(f"players/{player.id}/items/take", itemid=TONIC_ID, quantity=before + 3)
+    console.one("#form-undo-batch [name=Partial]").click()
+    console.send("undo-batch")
+    assert f"3 of 5 of the item {TONIC} cannot be taken back" in console.text("table.plan tbody")
+    run(console, demo)
+    assert tonics(api, player) == 0
+    # From the change to its batch, and there to its row.
+    console.open(f"/players/{player.id}/history")
+    console.press("table.entries .via a[href*='/batches/']")
+    assert console.texts("table.plan tbody td:nth-child(2)") == [player.name]
+    console.open(f"/batches/{gifts}")
+    console.send("undo-batch")
+    assert "already undone" in console.text("table.plan tbody")
+    console.press("#form-retry button")
+    assert console.text("h1").startswith("Unnamed batch")
+
+
 @pytest.mark.everything
 @with_scripts
 def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
