@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from app.approvals.domain import as_planned
 from app.auth.callers import Caller, Callers
-from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission
+from app.auth.permissions import LIMIT_NAMES, LIMITED, RIGHTS, Permission
 from app.auth.spending import Moved
 from app.batches import access as batch_access
 from app.batches.store import Batches
@@ -199,7 +199,12 @@ def rights_changes(before: Document, after: Document) -> Iterable[Document]:
     held = [[p.value for p in Permission if p in one.permissions] for one in (old, new)]
     if held[0] != held[1]:
         yield {"Path": "Permissions", "Before": held[0], "After": held[1]}
-    for name, was, will_be in zip(LIMIT_NAMES, old.limits, new.limits, strict=True):
+    for name, limited, *most in zip(LIMIT_NAMES, LIMITED, old.limits, new.limits, strict=True):
+        # Without the permission, nothing is allowed.
+        was, will_be = (
+            most[number] if one.permissions & limited else 0
+            for number, one in enumerate((old, new))
+        )
         if was != will_be:
             yield {"Path": f"Limits.{name}", "Before": was, "After": will_be}
 

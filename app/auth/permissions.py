@@ -110,7 +110,7 @@ LIMIT_NAMES = ("LargestQuantity", "ItemsPerDay", "RowsPerBatch")
 # A limit of a role counts if the role has one of the permissions that it limits: otherwise a role
 # that only reads would lift the limits of all others.
 _MOVING = {Permission.ITEMS_MOVE, Permission.UNDO_OWN, Permission.UNDO_ANY, Permission.BATCHES_RUN}
-_LIMITED = (_MOVING, _MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
+LIMITED = (_MOVING, _MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
 
 
 def limits_of(stored: Any) -> Limits:
@@ -139,7 +139,7 @@ def covers(own: Rights, other: Rights) -> bool:
     """Tell whether somebody may do all that another may, and as much of it."""
     if not other.permissions <= own.permissions:
         return False
-    for most, given, limited in zip(own.limits, other.limits, _LIMITED, strict=True):
+    for most, given, limited in zip(own.limits, other.limits, LIMITED, strict=True):
         if most is not None and other.permissions & limited and (given is None or given > most):
             return False
     return True
@@ -198,7 +198,7 @@ def permissions_of_role(role: Document) -> frozenset[Permission]:
 def _largest(given: list[tuple[frozenset[Permission], Limits]]) -> Limits:
     """Return the largest of each limit; None if one of the roles has no such limit."""
     found = []
-    for place, limited in enumerate(_LIMITED):
+    for place, limited in enumerate(LIMITED):
         values = [limits[place] for permissions, limits in given if permissions & limited]
         numbers = [value for value in values if value is not None]
         found.append(max(numbers) if numbers and len(numbers) == len(values) else None)

@@ -17,6 +17,19 @@ def become(console, session):
     console.browser.execute_cdp_cmd("Network.setCookie", {**cookie, **place})
 
 
+def ask_again(console, withdrawn):
+    """Withdraw a request, ask twice for the same, and return the pages of both requests."""
+    console.send("withdraw")
+    assert "withdrawn" in console.text("h2 .mark")
+    pages = []
+    for _ in range(2):
+        console.open(PLAYER.path)
+        console.send("give", itemid=TONIC, quantity="20", reason="Lost in the crash.")
+        console.press("#form-give [name=ask]")
+        pages.append(console.path.removeprefix("/console"))
+    return pages
+
+
 @with_scripts
 def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     limits = {"LargestQuantity": 5, "ItemsPerDay": 100, "RowsPerBatch": 10}
@@ -34,7 +47,12 @@ def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     assert console.notice == "Colleagues who may approve it see your request."
     page = console.path.removeprefix("/console")
     assert not console.all("#form-approve")
+    page, other = ask_again(console, page)
     become(console, session_cookie(demo.base))
+    console.open(other)
+    console.send("decline", Why="Once is enough.")
+    assert console.notice == "The request was declined."
+    assert "Once is enough." in console.text(".facts-list")
     console.open("/approvals")
     assert "Lost in the crash." in console.text(".entries tbody tr")
     console.bring_axe()

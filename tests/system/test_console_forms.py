@@ -206,6 +206,53 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, pla
 
 
 @without_scripts
+def test_a_role_is_made_given_changed_and_removed(console, demo, user):
+    console.open("/roles")
+    console.fill("create-role", Name="events", ItemsPerDay="70")
+    check(console, "create-role", "players.read", "items.move")
+    console.send("create-role", reason="For the summer.")
+    assert console.notice == "events: Role made: players.read, items.move."
+    console.open("/roles/events")
+    check(console, "change", "items.move", "history.read")
+    console.send("change")
+    assert "Permissions: +history.read, −items.move" in console.text(".entries")
+    demo.command("staff", "roles", user.name, "viewer")
+    console.open(f"/staff/{user.id}")
+    check(console, "roles", "events", "viewer")
+    console.send("roles", reason="Helps at events.")
+    assert console.notice == f"{user.name}: Roles: +events, −viewer."
+    console.send("disable", confirm=user.name)
+    assert "disabled" in console.text("h2 .mark")
+    console.send("enable")
+    assert console.notice == f"{user.name}: Enabled for the console and the API."
+    console.open("/roles/events")
+    assert user.name in console.text(".acts")
+    console.send("remove", confirm="events")
+    assert console.notice == "events: Role removed."
+    assert console.path == "/console/roles"
+
+
+def check(console, form, *names):
+    """Check some boxes of a form, or uncheck them."""
+    for name in names:
+        console.one(f"#form-{form} [name='may-{name}']").send_keys(Keys.SPACE)
+
+
+@without_scripts
+def test_a_colleague_is_invited_twice(console, demo):
+    console.open("/staff")
+    console.fill("invite", Name="newcomer", Email="newcomer@example.com")
+    console.send("invite")
+    assert "Must contain a role" in console.text("fieldset .fault")
+    check(console, "invite", "support")
+    console.send("invite")
+    assert console.notice == "Mailed newcomer an invitation."
+    assert "Invited by mail; roles: support" in console.text(".entries")
+    console.send("invite-again")
+    assert len(mails_to(demo, "newcomer@example.com")) == 2
+
+
+@without_scripts
 def test_a_player_is_renamed_deleted_and_brought_back(console, api, player):
     console.open(player.path)
     before, name = console.slots, f"{player.name} the Second"

@@ -152,6 +152,13 @@ def _list_lines(change: Document, _: Names) -> list[Line]:
     return [Line(f"{change['Path']}: {', '.join([*added, *removed]) or 'in another order'}")]
 
 
+def _limit_lines(change: Document, _: Names) -> list[Line]:
+    """Return how a limit of a role changed; the path ends with a name such as ItemsPerDay."""
+    words = re.findall("[A-Z][a-z]*", change["Path"].partition(".")[2] or "Limits")
+    told = _arrow(change, lambda most: "no limit" if most is None else short_text(most))
+    return [Line(f"{' '.join(words).capitalize()}: {told}")]
+
+
 def _field_lines(change: Document, names: Names) -> list[Line]:
     return [Line(f"{change['Path']}: {_arrow(change, lambda value: value_text(value, names))}")]
 
@@ -167,6 +174,7 @@ _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
     "Notes": lambda *_: [Line("Note hidden or shown again")],
     "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
     "Name": _name_lines,
+    "Limits": _limit_lines,
     **dict.fromkeys(("Roles", "GroupRoles", "Permissions"), _list_lines),
 }
 
