@@ -18,9 +18,9 @@ from tests.factories import NOW, numbered_guid
 from tests.system.programs import PROGRAM, environment
 
 NAME = "interrupted"
-PLAYERS = 3000
+PLAYERS = 2000
 # Players are repaired one by one, which takes longer.
-WRONG = 1000
+WRONG = 500
 
 
 @pytest.fixture
