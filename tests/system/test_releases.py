@@ -145,7 +145,7 @@ def test_a_program_started_on_the_schema_of_a_newer_one_answers_503_and_says_why
         assert server.status("/readyz") == 503
         code, _, text = server.ask("POST", "/api/oauth/token", SIGN_IN)
         # What stands in the database is for operators, who ask /readyz.
-        assert (code, b"does not fit its database" in text) == (503, True)
+        assert (code, b"its database have different versions" in text) == (503, True)
         assert server.status("/healthz") == 200
         # A worker that takes the place of this one knows no better.
         replace_worker(server)
