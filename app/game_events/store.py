@@ -47,6 +47,8 @@ class GameEvents:
 
     def add(self, events: Sequence[Document]) -> Added:
         """Store events; those whose ids are known change nothing."""
+        if not events:
+            return Added(0, 0, [])
         now = self.now()
         expires = {"ExpiresAt": now + self._kept} if self._kept else {}
         known: list[str] = []

@@ -66,6 +66,8 @@ def test_a_report_is_stored_once_and_listed_by_pages(staff, ann, db):
     unknown = report({"_id": stranger}, 3)
     answer = staff("POST game/events", {"Events": [*events, unknown]}).json
     assert answer == {"New": 2, "Known": 0, "Different": [], "Unknown": [stranger]}
+    alone = staff("POST game/events", {"Events": [unknown]}).json
+    assert alone == {"New": 0, "Known": 0, "Different": [], "Unknown": [stranger]}
     again = staff("POST game/events", {"Events": [*events, report(ann, 3)]}).json
     assert again == {"New": 1, "Known": 2, "Different": [], "Unknown": []}
     other = staff("POST game/events", {"Events": [report(ann, 1, Items=[])]}).json
