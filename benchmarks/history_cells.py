@@ -20,7 +20,7 @@ HISTORY = "/api/v1/history"
 PAGE_SIZE, LARGEST_PAGE = 50, 100
 NEWEST_FIRST = [("At", -1), ("_id", -1)]
 # The kinds of subjects that the caller of the benches may see.
-KINDS = ("player", "bag", "object", "user")
+KINDS = ("player", "user", "bag", "object")
 # The position of "far down" in the list of all entries.
 FAR = 0.9
 FIELDS = ("At", "Subject", "Operation", "Via", "RequestId", "Reason", "Arguments", "Changes")
@@ -96,7 +96,7 @@ def _cursor(entry: Document) -> str:
 
 def _served(entry: Document) -> Document:
     by = {"Key": None, **entry["By"]}
-    undo = {"Undoes": None, "UndoneBy": None, "Warning": None}
+    undo = {"ApprovedBy": None, "Undoes": None, "UndoneBy": None, "Warning": None}
     return {"Id": entry["_id"], "By": by, **undo, **{name: entry[name] for name in FIELDS}}
 
 
