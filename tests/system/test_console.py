@@ -259,7 +259,11 @@ FIELDS_WITH_SUGGESTIONS = {
     *("find", "home-find", "filter-player", "filter-item"),
     *("give-itemid", "take-itemid", "warp-mapid", "teach-spellid", "set-variable-variableid"),
     *("chat-mapid", "chat-player", "changes-Item"),
-    *("players-itemid", "players-spellid", "players-variableid"),
+    *(
+        f"{form}-{name}id"
+        for form in ("players", "found")
+        for name in ("item", "spell", "variable")
+    ),
 }
 # A field may be folded up, or belong to a choice that was not made.
 REVEAL = """
