@@ -121,6 +121,7 @@ def archive(folder):
     return folder / done.stdout.strip()
 
 
+@pytest.mark.everything
 def test_an_archive_is_named_for_its_release_or_its_commit(repository):
     release(repository, "0.2.0")
     assert archive(repository).name == "quartermaster-0.2.0.tar.gz"
@@ -157,6 +158,7 @@ def files_in(folder):
     return {str(path.relative_to(folder)) for path in found if "__pycache__" not in path.parts}
 
 
+@pytest.mark.everything
 def test_the_archive_holds_all_that_is_in_the_repository(unpacked):
     sources, folder = unpacked
     assert files_in(folder) - files_in(sources) == {"PKG-INFO"}
@@ -178,6 +180,7 @@ def test_the_package_holds_the_program_with_its_pages(unpacked, tmp_path):
 # make run
 
 
+@pytest.mark.everything
 def test_without_a_network_it_says_so(unpacked):
     """Nothing listens where pip looks for packages; and the pip of the tests installs nothing."""
     _, folder = unpacked
