@@ -207,7 +207,7 @@ def test_what_somebody_types_is_text_where_it_is_refused(console, world):
     refused = [
         (player, "give", "itemid"),
         (f"{player}/spells", "teach", "spellid"),
-        (f"{player}/variables", "set-variable", "variable"),
+        (f"{player}/variables", "set-variable", "variableid"),
         (user, "email", "new"),
         (f"{user}/keys", "create-key", "Addresses"),
         (f"{user}/keys", f"revoke-{world.user['_id']}", "confirm"),
