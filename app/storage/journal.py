@@ -57,8 +57,6 @@ def _where_it_exists(field: str) -> Document:
     return {"partialFilterExpression": {field: {"$exists": True}}}
 
 
-# The entries that move a quantity of an item.
-MOVING: Document = {"Arguments.Quantity": {"$gt": 0}}
 HISTORY = CollectionPlan(
     NAME,
     object_shape(
@@ -79,11 +77,6 @@ HISTORY = CollectionPlan(
         index("word", "Words", "At", "_id", **_where_it_exists("Words")),
         index("key", "By.Key", "At", "_id", **_where_it_exists("By.Key")),
         index("approver", "ApprovedBy.UserId", **_where_it_exists("ApprovedBy.UserId")),
-        index(
-            "moved",
-            *("By.UserId", "At", "Operation", "Arguments.Quantity"),
-            partialFilterExpression=MOVING,
-        ),
         index("undoes", "Undoes", **_where_it_exists("Undoes")),
         index(
             "idempotency_key",

@@ -229,7 +229,6 @@ STEPS: list[Step] = [
     only_schema,  # last sign-ins
     only_schema,  # approvals
     only_schema,  # events of the game
-    only_schema,  # how many items people move
     only_schema,  # lists of banned and muted users, and of new players
 ]
 CURRENT = FIRST + len(STEPS)
