@@ -48,6 +48,10 @@ class Filters(NamedTuple):
     since: datetime | None = None
     until: datetime | None = None
 
+    def is_whole_subject(self) -> bool:
+        """Return whether they select all entries of one document, and no others."""
+        return self.subject_id is not None and self == Filters(self.kinds, self.subject_id)
+
 
 def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = None) -> Filters:
     by = args.get("by")
@@ -109,6 +113,12 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
     if inverses or inverse is None:
         raise CannotUndo(entry["_id"], "it changed fields that its undo does not cover")
     return inverse
+
+
+def may_be_undone(entry: Document) -> bool:
+    """Return whether entries of this operation can be undone; a few of them still cannot."""
+    operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
+    return operation is not None and not isinstance(operation.inverse, str)
 
 
 def path_root(change: Document) -> str:

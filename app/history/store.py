@@ -12,7 +12,14 @@ from pymongo.read_preferences import ReadPreference
 
 from app.changes import SubjectKind
 from app.errors import AlreadyUndone, NotFound
-from app.history.domain import SERVED, Filters, matches, public_entry, subject_of
+from app.history.domain import (
+    SERVED,
+    Filters,
+    matches,
+    may_be_undone,
+    public_entry,
+    subject_of,
+)
 from app.operations import operation_names
 from app.paging import CursorPage
 from app.storage.client import Storage
@@ -92,18 +99,31 @@ class History:
         if by := self._undone([entry_id]).get(entry_id):
             raise AlreadyUndone(entry_id, by)
 
-    def serve(self, entries: Iterable[Document]) -> Sequence[Document]:
-        """Return the public form of entries, each with the id of the entry that undid it."""
+    def serve(
+        self,
+        entries: Iterable[Document],
+        journal: Sequence[Document] | None = None,
+        is_whole: bool = False,
+    ) -> Sequence[Document]:
+        """Return the public form of entries, each with the id of the entry that undid it.
+
+        A change and its undo have the same subject. So what a caller has read of one subject saves
+        queries: its Journal, or its whole history.
+        """
         shown = list(entries)
-        undone = self._undone([entry["_id"] for entry in shown])
+        if is_whole:
+            undone = _undoes(shown)
+        else:
+            undone = self._undone([e["_id"] for e in shown if may_be_undone(e)], journal)
         return [public_entry(entry, undone.get(entry["_id"])) for entry in shown]
 
     def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
         position = newest_first.parse(filters, after) if after else None
         # Read the Journal first: an entry that moves in between is found twice, but never missed.
+        journal = self._unmoved(filters)
         unmoved = [
             entry
-            for entry in self._unmoved(filters)
+            for entry in journal or ()
             if matches(entry, filters, history_document(entry, None))
             and (position is None or (entry["At"], entry["_id"]) < position)
         ]
@@ -111,8 +131,10 @@ class History:
         ids = {entry["_id"] for entry in moved}
         both = [*moved, *(entry for entry in unmoved if entry["_id"] not in ids)]
         page = heapq.nlargest(size + 1, both, key=lambda entry: (entry["At"], entry["_id"]))
-        following = newest_first.position(filters, page[size - 1]) if len(page) > size else None
-        return CursorPage(self.serve(page[:size]), following)
+        has_more = len(page) > size
+        following = newest_first.position(filters, page[size - 1]) if has_more else None
+        is_whole = filters.is_whole_subject() and position is None and not has_more
+        return CursorPage(self.serve(page[:size], journal, is_whole), following)
 
     def unmoved(self, kind: str, id_: str) -> Sequence[Document]:
         """Return the entries of a document that are not in the collection history yet."""
@@ -177,10 +199,10 @@ class History:
         found = self._history.find(where, fields, sort=NEWEST_FIRST).limit(limit)
         return list(found.hint(hint) if hint else found)
 
-    def _unmoved(self, filters: Filters) -> Sequence[Document]:
-        """Return the Journal entries of the subject of a list; none without a subject."""
+    def _unmoved(self, filters: Filters) -> Sequence[Document] | None:
+        """Return the Journal entries of the subject of a list; None without a subject."""
         if filters.subject_id is None:
-            return []
+            return None
         found: Sequence[Document] = []
         for name in filters.kinds:
             kind = self._kinds[name]
@@ -203,27 +225,28 @@ class History:
 
     def restored_by(self, ids: Sequence[str], player_ids: Sequence[str]) -> dict[str, str]:
         """Return, by event of the game, the ids of the entries that gave back what was lost."""
-        return self._undone_in({self._kinds["player"]: set(player_ids)}, ids)
+        subjects = {self._kinds["player"]: set(player_ids)}
+        return self._undone(ids, list(self._journal_undos(subjects, ids)))
 
-    def _undone(self, entry_ids: Sequence[str]) -> dict[str, str]:
-        """Return by entry the id of the entry that undid it."""
-        return self._undone_in(self._subjects(entry_ids), entry_ids) if entry_ids else {}
-
-    def _undone_in(
-        self, subjects: dict[SubjectKind, set[str]], entry_ids: Sequence[str]
+    def _undone(
+        self, entry_ids: Sequence[str], journal: Sequence[Document] | None = None
     ) -> dict[str, str]:
-        undone: dict[str, str] = {}
+        """Return by entry the id of the entry that undid it; journal has those not yet moved."""
+        if not entry_ids:
+            return {}
+        if journal is None:
+            journal = list(self._journal_undos(self._subjects(entry_ids), entry_ids))
+        found = self._history.find({"Undoes": {"$in": entry_ids}}, ["Undoes"])
+        return _undoes(journal) | _undoes(found)
+
+    def _journal_undos(
+        self, subjects: dict[SubjectKind, set[str]], entry_ids: Sequence[str]
+    ) -> Iterator[Document]:
+        """Yield the entries in Journals of these documents, if one of them undid an entry."""
         for kind, ids in subjects.items():
-            holders = self._db[kind.collection].find(
-                {"_id": {"$in": list(ids)}, "Journal.Undoes": {"$in": entry_ids}},
-                ["Name", "Journal"],
-            )
-            for document in holders:
-                entries = entries_of(document)
-                undone |= {e["Undoes"]: e["_id"] for e in entries if "Undoes" in e}
-        for entry in self._history.find({"Undoes": {"$in": entry_ids}}, ["Undoes"]):
-            undone[entry["Undoes"]] = entry["_id"]
-        return undone
+            undoes = {"_id": {"$in": list(ids)}, "Journal.Undoes": {"$in": entry_ids}}
+            for document in self._db[kind.collection].find(undoes, ["Name", "Journal"]):
+                yield from entries_of(document)
 
     def _subjects(self, entry_ids: Sequence[str]) -> dict[SubjectKind, set[str]]:
         found: dict[SubjectKind, set[str]] = {}
@@ -231,6 +254,11 @@ class History:
             if subject := subject_of(entry_id):
                 found.setdefault(self._kinds[subject[0]], set()).add(subject[1])
         return found
+
+
+def _undoes(entries: Iterable[Document]) -> dict[str, str]:
+    """Return by undone entry the id of the entry that undid it."""
+    return {entry["Undoes"]: entry["_id"] for entry in entries if "Undoes" in entry}
 
 
 def _about(kind: str, id_: str) -> Document:
