@@ -16,4 +16,4 @@ def add_services(services: Services) -> None:
     is_strict = settings.STRICT_CATALOGUE or bool(settings.COMPATIBILITY)
     known = KnownObjects(storage, settings.CATALOGUE_CACHE_SECONDS, is_strict)
     services.add(Bags(storage), known, Catalogue(known, limits))
-    services.add(Objects(storage, settings.TOTAL_CACHE_SECONDS))
+    services.add(Objects(storage, settings.TOTAL_CACHE_SECONDS, settings.CATALOGUE_CACHE_SECONDS))

@@ -46,8 +46,10 @@ class ObjectKey(NamedTuple):
 
 
 class Objects(ChangeableDocuments):
-    def __init__(self, storage: Storage, total_seconds: float) -> None:
+    def __init__(self, storage: Storage, total_seconds: float, cache_seconds: float) -> None:
         super().__init__(storage, SUBJECT, total_seconds)
+        self._names: TTLCache[str, str | None] = TTLCache(CACHED_OBJECTS, cache_seconds)
+        self._names_lock = Lock()
 
     def get(self, type_: str, id_: str) -> Document:
         if (found := self.find(type_, id_)) is None:
@@ -70,8 +72,17 @@ class Objects(ChangeableDocuments):
         return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
-        found = self._documents.find({"_id": {"$in": list(set(ids))}}, ["Name"])
-        return {str(document["_id"]): document.get("Name", "") for document in found}
+        """Return the names of objects by id, some seconds old; without those that do not exist."""
+        wanted = set(ids)
+        with self._names_lock:
+            known = {id_: self._names[id_] for id_ in wanted if id_ in self._names}
+        if missing := list(wanted - known.keys()):
+            found = self._documents.find({"_id": {"$in": missing}}, ["Name"])
+            names = {str(document["_id"]): document.get("Name", "") for document in found}
+            known |= dict.fromkeys(missing) | names
+            with self._names_lock:
+                self._names.update(known)
+        return {id_: name for id_, name in known.items() if name is not None}
 
     def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
         """Return some objects of a type with this name, case-insensitively, as names by id."""

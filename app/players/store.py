@@ -129,6 +129,13 @@ class Players(NamedDocuments):
     def get(self, key: Lookup) -> Document:
         return public_player(self._read(key, RECORD), self.online_since())
 
+    def get_with_maps(self, key: Lookup, *maps: str) -> tuple[Document, Document]:
+        """Return a record, and these maps of the player; a missing one is empty."""
+        fields = {name: shown for name, shown in RECORD.items() if name not in maps}
+        found = self._read(key, fields)
+        held = {name: found.pop(name) for name in maps if name in found}
+        return public_player(found, self.online_since()), with_maps(held)
+
     def get_with_version(self, key: Lookup) -> tuple[Document, int | None]:
         """Return a record, and the Version that a save may require; None if it is not a number."""
         document = self._read(key, RECORD_WITH_VERSION)

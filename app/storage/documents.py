@@ -95,7 +95,7 @@ class NamedDocuments(ChangeableDocuments):
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
         """Return these fields of documents, by id."""
-        found = self._documents.find({"_id": {"$in": ids}}, [*fields])
+        found = self._documents.find({"_id": {"$in": ids}}, [*fields]) if ids else ()
         return {document["_id"]: self._usable(document, fields) for document in found}
 
     def _usable(self, document: Document, fields: Sequence[str]) -> Document:

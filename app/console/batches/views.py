@@ -40,6 +40,7 @@ from app.http.path_converters import path_guid
 from app.http.uploads import download
 from app.types import Document
 
+ROW_ARGUMENTS = RowListArgs()
 TABS = ("", *VERDICTS, "replanned")
 ROW_FILTERS = (
     Field("verdict", "Verdict", type="hidden"),
@@ -152,7 +153,7 @@ def plan_words(batch: Document) -> dict[str, Any]:
 
 
 def search_rows(batch: Document, wanted: Document) -> tuple[Any, str | None]:
-    page = access.rows_page(batch, load(RowListArgs(), wanted), PAGE_SIZE)
+    page = access.rows_page(batch, load(ROW_ARGUMENTS, wanted), PAGE_SIZE)
     return page["Values"], page["Next"]
 
 

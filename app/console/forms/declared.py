@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.auth.permissions import Permission
@@ -235,12 +236,12 @@ class Form:
         is_danger = self.confirm or self.is_danger
         return "quiet" if self.is_quiet else "do danger" if is_danger else "do"
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, Field]:
         groups = (part for part in self.fields if isinstance(part, Group))
         return {one.name: one for group in groups for one in group.fields}
 
-    @property
+    @cached_property
     def choice(self) -> Field | None:
         """Return the radio field that decides which other fields are used."""
         return next((one for one in self.by_name.values() if one.type == "radio"), None)

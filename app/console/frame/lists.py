@@ -124,7 +124,7 @@ def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
     shown = list(cards)
     sees_users = guard.caller().may(Permission.USERS_READ)
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
-    accounts = users.get_many(list(ids), *BAN, *MUTE, "Notes") if ids else {}
+    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes")
     id_, noted = "_id", accounts
     if user_id == "UserId":
         id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
@@ -132,6 +132,7 @@ def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
     return [
         {
             **card,
+            "Account": accounts.get(card[user_id]),
             **marks_of(
                 card,
                 penalties_in_force(accounts.get(card[user_id]) or {}, now),

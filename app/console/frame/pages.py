@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import gzip
 import logging
+import re
 import uuid
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from flask import Blueprint, Response, current_app, redirect, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from app.auth import guard
 from app.auth.permissions import Permission
@@ -28,7 +30,7 @@ from app.game.actions.asking import Answer
 log = logging.getLogger("quartermaster")
 
 PREFIX = "/console"
-PAGE_SIZE = 50
+PAGE_SIZE = 25
 # Compressing smaller pages saves no packet.
 SMALLEST_COMPRESSED = 1000
 # All files come from the same origin; pages have no inline scripts or styles.
@@ -49,6 +51,8 @@ HEADERS = {
 NOWHERE = "console.nowhere"
 # The pages of forms that share a path with another page.
 FORM_PAGES = {f"{PREFIX}/batches": f"{PREFIX}/batches/new"}
+ID_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![^/])")
+ANY_ID = str(uuid.UUID(int=0))
 DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
@@ -59,9 +63,12 @@ required = session.required
 
 def path_to(*parts: Any, **query: Any) -> str:
     """Return a path of the console, percent-encoded."""
-    path = "/".join((PREFIX, *(quote(str(part), safe=":") for part in parts)))
+    path = "/".join((PREFIX, *(quoted(str(part)) for part in parts)))
     wanted = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(wanted)}" if wanted else path
+
+
+quoted = functools.lru_cache(maxsize=1024)(functools.partial(quote, safe=":"))
 
 
 def local(path: str, otherwise: str) -> str:
@@ -73,9 +80,20 @@ def local(path: str, otherwise: str) -> str:
     return path if is_ours and is_plain else otherwise
 
 
+class Templates(Environment):
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Return an attribute, or a field of a document, which has a capital letter.
+
+        Jinja would look for an attribute of that name first: an error for each field of each row.
+        """
+        if isinstance(obj, dict) and attribute in obj and attribute[0].isupper():
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+
 @functools.cache
 def templates() -> Environment:
-    environment = Environment(
+    environment = Templates(
         loader=PackageLoader("app.console", ""),
         autoescape=True,
         trim_blocks=True,
@@ -90,11 +108,22 @@ def templates() -> Environment:
     environment.globals |= {
         "path_to": path_to,
         "file_path": file_path,
+        "icon_tag": icon_tag,
+        "time_tag": times.time_tag,
         "duration": sentences.duration,
         "Permission": Permission,
         "new_key": lambda: str(uuid.uuid4()),
     }
     return environment
+
+
+@functools.cache
+def icon_tag(name: str, css_class: str = "icon") -> Markup:
+    icons: Any = templates().get_template("frame/icons.html").module
+    return Markup(
+        '<svg class="{}" viewBox="0 0 24 24" aria-hidden="true" focusable="false">'
+        '<path d="{}"/></svg>'
+    ).format(css_class, icons.icons[name])
 
 
 def number(value: Any) -> str:
@@ -146,10 +175,16 @@ def render(
 
 def opens(path: str) -> bool:
     """Tell whether the caller may open a page, by what its view declares."""
-    adapter = current_app.url_map.bind("")
-    endpoint: str = adapter.match(unquote(urlsplit(path).path), "GET")[0]
+    # The pages of all players are one view: a table asks for each of its rows.
+    return guard.caller().may(*permissions_of(ID_IN_PATH.sub(ANY_ID, path.partition("?")[0])))
+
+
+@functools.lru_cache(maxsize=256)
+def permissions_of(path: str) -> tuple[Permission, ...]:
+    """Return what the view of a page requires."""
+    endpoint: str = current_app.url_map.bind("").match(unquote(path), "GET")[0]
     view: Any = current_app.view_functions[endpoint]
-    return guard.caller().may(*view.permissions or ())
+    return tuple(view.permissions or ())
 
 
 def here() -> str:

@@ -20,6 +20,15 @@ def moment(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else "never"
 
 
+def time_tag(at: Any, relative: bool = True) -> Markup:
+    """Return a time in UTC, for browsers without scripts; times.js converts it to local time."""
+    if not isinstance(at, datetime):
+        return Markup("never")
+    text, mark = moment(at), " data-relative" if relative else ""
+    tag = f'<time datetime="{iso(at)}" title="{text}"{mark}>{text}</time>'
+    return Markup(tag)  # nosec B704 # noqa: S704 (digits and signs)
+
+
 def clock(value: datetime) -> str:
     """Return the time of a day, for the axis of a plot."""
     return f"{value:%H:%M}"

@@ -30,6 +30,7 @@ from app.http.path_converters import path_guid
 from app.samples.domain import interval_of
 from app.types import Document
 
+ARGUMENTS = ActionListArgs()
 KIND_OPTIONS = {"": "anything", **{kind: kind for kind in KINDS}}
 FILTERS = (
     Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
@@ -66,7 +67,7 @@ def show_game() -> Response:
 
 
 def search(wanted: Document, size: int = ACTIONS_SHOWN) -> tuple[Any, str | None]:
-    found = access.search(load(ActionListArgs(), wanted), size)
+    found = access.search(load(ARGUMENTS, wanted), size)
     return found.values, cursors.write(found.next)
 
 

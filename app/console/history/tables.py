@@ -100,15 +100,18 @@ def table_entries(entries: Any) -> list[Document]:
     """Return public entries with the texts for a table."""
     served = list(entries)
     names = objects.names_of(sentences.ids_in(served)) if served else {}
-    return [
-        {
-            **entry,
-            "Lines": sentences.lines(entry, names),
-            "CanUndo": is_undoable(entry),
-            "Changes": [_change_texts(change, names) for change in entry["Changes"]],
-        }
-        for entry in served
-    ]
+    return [_table_entry(entry, names) for entry in served]
+
+
+def _table_entry(entry: Document, names: sentences.Names) -> Document:
+    lines = sentences.lines(entry, names)
+    return {
+        **entry,
+        "Lines": lines,
+        "Text": ", ".join(line.text for line in lines),
+        "CanUndo": is_undoable(entry),
+        "Changes": [_change_texts(change, names) for change in entry["Changes"]],
+    }
 
 
 def _change_texts(change: Document, names: sentences.Names) -> Document:

@@ -56,6 +56,8 @@ def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None 
 
 def _cell(slot: Document, names: Names, changes: Mapping[int, Any]) -> Cell:
     number, item = slot["Slot"], slot["ItemId"] if slot["Quantity"] else None
+    if item is None and number not in changes:
+        return Cell(number, None, "", "", 0, None, 0, None)
     after = None
     if number in changes:
         held = changes[number]

@@ -7,7 +7,6 @@ from typing import Any
 
 from flask import Response, current_app, request
 
-from app.auth import guard
 from app.auth.permissions import Permission
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
@@ -27,7 +26,7 @@ from app.console.game.actions import actions_part
 from app.console.history.sentences import name_of
 from app.console.players import slots
 from app.console.players.forms import FORMS
-from app.console.stores import bags, cursors, objects, players, users
+from app.console.stores import bags, cursors, objects, players
 from app.errors import NotFound, QuartermasterError
 from app.http.path_converters import path_guid
 from app.items.domain import slot_records
@@ -112,14 +111,16 @@ csv_list("/players/online", (Permission.PLAYERS_READ,), read_online_players, COL
 
 def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     try:
-        (player,) = with_marks([player_card(players.get(key))], "UserId")
+        record, maps = players.get_with_maps(key, *MAPS.get(tab, ()))
     except NotFound as error:
         id_ = key.id or players.get_id_ever(key)
         return gone_page("player", id_, tab, sent, error, describe_deleted)
-    id_ = player["Id"]
+    (player,) = with_marks([player_card(record)], "UserId")
+    id_, account = player["Id"], player["Account"]
     changes = changes_on_tab("player", id_, tab)
-    shown = {"player": player, "owner": owner_of(player), "tabs": FORMS, **changes}
-    content = CONTENTS[tab](Lookup.parse(id_), sent) if tab in CONTENTS else {}
+    owner = user_card(account) if account else None
+    shown = {"player": player, "owner": owner, "tabs": FORMS, **changes}
+    content = CONTENTS[tab](maps, id_, sent) if tab in CONTENTS else {}
     values = {"itemid": content.get("chosen", "")}
     entries = changes["entries"]
     target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
@@ -137,17 +138,7 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
     return {"name": name, "deletion": deletion}
 
 
-def owner_of(player: Document) -> Document | None:
-    """Return the account of a player, if the caller may see accounts."""
-    user_id = player["UserId"]
-    if not guard.caller().may(Permission.USERS_READ) or not isinstance(user_id, str):
-        return None
-    owner = users.get_many([user_id], "Name").get(user_id)
-    return user_card(owner) if owner else None
-
-
-def items_content(key: Lookup, sent: Submission | None) -> dict[str, Any]:
-    held = players.read(key, "Inventory", "Bank")
+def items_content(held: Document, id_: str, sent: Submission | None) -> dict[str, Any]:
     sizes = current_app.config
     inventory = slot_records(held["Inventory"], sizes["INVENTORY_SIZE"])
     bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
@@ -163,7 +154,7 @@ def items_content(key: Lookup, sent: Submission | None) -> dict[str, Any]:
         "bank": slots.grid(bank, names, slots.changes_of(preview, "Bank")).without_empty(),
         "bag": bag and {**bag, "Grid": slots.grid(contents, names).within(MOST_SLOTS)},
         "chosen": names.get(chosen, chosen),
-        **actions_part(str(key)),
+        **actions_part(id_),
     }
 
 
@@ -184,20 +175,18 @@ def named(records: list[Document], id_field: str) -> list[Document]:
     return [{**record, "Name": name_of(record[id_field], names)} for record in records]
 
 
-def spells_content(key: Lookup, _: Any) -> dict[str, Any]:
-    known = spells.known_spells(players.read(key, "Spells")["Spells"])
+def spells_content(held: Document, *_: Any) -> dict[str, Any]:
+    known = spells.known_spells(held["Spells"])
     return {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
 
 
-def variables_content(key: Lookup, _: Any) -> dict[str, Any]:
-    kept = named(
-        variables.variable_records(players.read(key, "Variables")["Variables"]), "VariableId"
-    )
+def variables_content(held: Document, *_: Any) -> dict[str, Any]:
+    kept = named(variables.variable_records(held["Variables"]), "VariableId")
     return {"variables": sorted(kept, key=lambda variable: variable["Name"].casefold())}
 
 
-def notes_content(key: Lookup, _: Any) -> dict[str, Any]:
-    return {"notes": notes.visible_notes(players.read(key, "Notes")["Notes"])}
+def notes_content(held: Document, *_: Any) -> dict[str, Any]:
+    return {"notes": notes.visible_notes(held["Notes"])}
 
 
 def find_player(key: Lookup) -> Found:
@@ -205,6 +194,13 @@ def find_player(key: Lookup) -> Found:
     return Found(card["Id"], card["Name"])
 
 
+# The maps of a player that a tab shows.
+MAPS = {
+    "items": ("Inventory", "Bank"),
+    "spells": ("Spells",),
+    "variables": ("Variables",),
+    "notes": ("Notes",),
+}
 CONTENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "items": items_content,
     "spells": spells_content,
