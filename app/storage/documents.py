@@ -74,12 +74,20 @@ class NamedDocuments(ChangeableDocuments):
     record_with_former_names: Document
 
     def list(
-        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
+        self,
+        window: Window,
+        search: str | None = None,
+        order: str = "name",
+        ascending: bool = True,
+        most: int | None = None,
     ) -> Page:
-        """Return a page of records; with a search text, of those whose name contains it."""
+        """Return a page of records; with a search text, of those whose name contains it.
+
+        With most, a search counts its total only up to one more than that.
+        """
         wanted = self.orders[order, ascending]
         if search:
-            page = self._pages.search(window, wanted, self.record, search)
+            page = self._pages.search(window, wanted, self.record, search, most)
         else:
             page = self._pages.read(window, wanted, self.record)
         return page._replace(values=self._serve(page.values))

@@ -8,9 +8,10 @@ from pymongo.errors import AutoReconnect
 
 from app.paging import Window
 from app.players.store import Players
+from app.storage.paging import pages
 from app.storage.paging.totals import Total, cached_number
 from tests.applications import service
-from tests.factories import make_bag
+from tests.factories import make_bag, make_player
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
 
@@ -30,6 +31,33 @@ def test_lists_do_not_load_what_they_do_not_serve(players, db):
     served = players.list(Window(0, 1, 1)).values[0]
     hidden = {"_id", "NameKey", "NameTails", "Version", "Journal"}
     assert not served.keys() & (hidden | {"Inventory", "Bank", "Spells", "Variables"})
+
+
+def test_only_a_count_of_many_matches_is_cached(real_storage, real_db, monkeypatch):
+    monkeypatch.setattr(pages, "CHEAP_COUNT", 3)
+    players = Players(real_storage, 0, 60.0)
+    for number in range(1, 7):
+        real_db.players.insert_one(make_player(Name=f"guard {number}"))
+        page = players.list(Window(0, 10, 10), "uard")
+        # The fourth count is the first that is kept.
+        assert (page.total, len(page.values)) == (min(number, 4), number)
+
+
+@pytest.mark.parametrize(
+    ("order", "ascending"), [("name", True), ("name", False), ("level", False)]
+)
+def test_a_search_that_counts_up_to_a_bound_finds_the_same_pages(
+    real_storage, real_db, order, ascending
+):
+    real_db.players.insert_many(
+        [make_player(Name=f"{'guard' if n % 2 else 'thief'} {n:02}", Level=n) for n in range(60)]
+    )
+    players = Players(real_storage, 0, 0.0)
+    for after, most, total in ((b"", 8, 9), (None, 8, 9), (b"", 30, 30), (b"", 100, 30)):
+        wanted = (Window(0, 5, 5, after), "uard", order, ascending)
+        exact, bounded = players.list(*wanted), players.list(*wanted, most=most)
+        assert (exact.total, bounded.total) == (30, total)
+        assert (exact.values, exact.next) == (bounded.values, bounded.next)
 
 
 class SetClock:

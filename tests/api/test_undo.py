@@ -79,6 +79,13 @@ def test_a_change_its_undo_and_the_undo_of_that(
     assert (undone["Operation"], undone["Undoes"]) == ("undo", made["Id"])
     assert (undone["Reason"], undone["UndoneBy"]) == ("by mistake", None)
     assert staff(f"GET history/{made['Id']}").json["UndoneBy"] == undone["Id"]
+    # A whole history, a later page, a filtered one and the list of all know it, each in its way.
+    newest = staff("GET players/Aladric/history?pageSize=1").json["Next"]
+    lists = ["", f"?pageSize=1&after={newest}", f"?operation={made['Operation']}"]
+    paths = [f"players/Aladric/history{query}" for query in lists] + is_moved * ["history"]
+    for listed in (staff(f"GET {path}").json["Values"] for path in paths):
+        undone_by = {entry["Id"]: entry["UndoneBy"] for entry in listed}
+        assert undone_by[made["Id"]] == undone["Id"]
     if is_moved:
         move_all(db)
     redone = undo(undone)

@@ -27,6 +27,8 @@ from app.users.store import Users
 
 # The most players and users with a former name, and deleted players, that a search lists.
 MOST_FORMER = 10
+# A search counts no further: nobody reads so many names.
+MOST_COUNTED = 1000
 
 
 def text_of(value: Any) -> str:
@@ -89,6 +91,13 @@ def list_window(
         order,
         Window(0, size, size, position),
     )
+
+
+def total_text(total: int, search: str | None) -> str:
+    """Return a total for a page; a search counts up to MOST_COUNTED."""
+    if search and total > MOST_COUNTED:
+        return f"more than {MOST_COUNTED:,}"
+    return f"{total:,}"
 
 
 def former_cards(

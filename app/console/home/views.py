@@ -11,9 +11,11 @@ from app.auth.permissions import Permission, SignedIn
 from app.console.forms.object_names import plain, suggestions
 from app.console.frame.icons import item_icon
 from app.console.frame.lists import (
+    MOST_COUNTED,
     deleted_cards,
     former_cards,
     player_card,
+    total_text,
     user_card,
     with_marks,
 )
@@ -45,6 +47,9 @@ class Found(NamedTuple):
     user_count: int
     # A hint about the searched text.
     hint: str = ""
+
+    def total_text(self, kind: str) -> str:
+        return total_text(self.player_count if kind == "players" else self.user_count, "searched")
 
 
 @blp.get("")
@@ -82,7 +87,7 @@ def suggest_players() -> Response:
     text = plain(request.args.get("q", ""))
     cards: list[Document] = []
     if len(name_key(text)) >= SEARCH_LENGTH:
-        cards = cards_of(players.list(WINDOW, name_key(text)), Page(0, []), former_of=text).players
+        cards = cards_of(search_names(players, text), Page(0, []), former_of=text).players
     named = {}
     for card in cards:
         former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
@@ -119,14 +124,18 @@ def find(text: str) -> Found:
             exact(players, key), exact(users, key) if sees_users else nobody, hint=hint
         )
         return with_deleted(found, text if key.id else "")
-    named = players.list(WINDOW, name_key(text))
+    named = search_names(players, text)
     if not sees_users:
         return with_deleted(cards_of(named, Page(0, []), former_of=text), text)
     if "@" in text:
         by_address = list(users.by_address(text, MOST_FOUND))
         return cards_of(named, Page(len(by_address), by_address))
-    accounts = users.list(WINDOW, name_key(text))
+    accounts = search_names(users, text)
     return with_deleted(cards_of(named, accounts, former_of=text), text)
+
+
+def search_names(store: Players | Users, text: str) -> Page:
+    return store.list(WINDOW, name_key(text), most=MOST_COUNTED)
 
 
 def with_deleted(found: Found, text: str) -> Found:

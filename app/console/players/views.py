@@ -13,10 +13,12 @@ from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
 from app.console.frame.csv_files import Columns, csv_list, marks_text
 from app.console.frame.lists import (
+    MOST_COUNTED,
     deleted_cards,
     former_cards,
     list_window,
     player_card,
+    total_text,
     user_card,
     with_marks,
 )
@@ -53,7 +55,7 @@ LONGEST_PAGE_NUMBER = 6
 @required(Permission.PLAYERS_READ)
 def list_players() -> Response:
     search, sort, window = list_window(SORTS)
-    found = players.list(window, search, *SORTS[sort])
+    found = players.list(window, search, *SORTS[sort], most=MOST_COUNTED)
     listed = [player_card(player) for player in found.values]
     former = [] if window.after else former_cards(players, player_card, listed, search)
     return render(
@@ -62,7 +64,7 @@ def list_players() -> Response:
         players=with_marks(listed, "UserId"),
         former=with_marks(former, "UserId"),
         deleted=with_marks([] if window.after else deleted_cards(search or ""), "UserId"),
-        total=found.total,
+        total=total_text(found.total, search),
         search=request.args.get("search", ""),
         sorts=LABELS,
         sort=sort,
@@ -88,7 +90,7 @@ def list_online_players() -> Response:
 
 def read_players(after: str, size: int) -> tuple[list[Document], str | None]:
     search, sort, window = list_window(SORTS, after, size)
-    found = players.list(window, search, *SORTS[sort])
+    found = players.list(window, search, *SORTS[sort], most=MOST_COUNTED)
     return with_marks(map(player_card, found.values), "UserId"), cursors.write(found.next)
 
 

@@ -16,10 +16,12 @@ from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
 from app.console.frame.csv_files import Columns, csv_list, marks_text
 from app.console.frame.lists import (
+    MOST_COUNTED,
     former_cards,
     list_window,
     marks_of,
     player_card,
+    total_text,
     user_card,
     with_marks,
 )
@@ -60,7 +62,7 @@ Content = Callable[[Document, list[Document]], dict[str, Any]]
 @required(Permission.USERS_READ)
 def list_users() -> Response:
     search, sort, window = list_window(SORTS)
-    found = users.list(window, search, *SORTS[sort])
+    found = users.list(window, search, *SORTS[sort], most=MOST_COUNTED)
     listed = [user_card(user) for user in found.values]
     former = [] if window.after else former_cards(users, user_card, listed, search)
     return render(
@@ -68,7 +70,7 @@ def list_users() -> Response:
         page="users",
         users=with_roles(listed),
         former=with_marks(former, "_id"),
-        total=found.total,
+        total=total_text(found.total, search),
         search=request.args.get("search", ""),
         sorts=LABELS,
         sort=sort,
@@ -83,7 +85,7 @@ def with_roles(cards: list[Document]) -> list[Document]:
 
 def read_users(after: str, size: int) -> tuple[list[Document], str | None]:
     search, sort, window = list_window(SORTS, after, size)
-    found = users.list(window, search, *SORTS[sort])
+    found = users.list(window, search, *SORTS[sort], most=MOST_COUNTED)
     return with_roles([*map(user_card, found.values)]), cursors.write(found.next)
 
 

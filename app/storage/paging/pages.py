@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from threading import Lock
 from typing import Any, NamedTuple
 
+from cachetools import TTLCache
 from pymongo.collection import Collection
 
 from app.paging import Page, Window
@@ -20,6 +22,12 @@ NAME_TAILS = "name_tails"
 TRIES = 3
 # How many times the average distance between matches a scan of names may take.
 SCANNED = 4
+# How many names a scan may take if it is unknown how many match.
+MOST_SCANNED = 5000
+# A count of more matches than this is cached like other totals. It would cost a microsecond or two
+# for each of them, again for every page.
+CHEAP_COUNT = 1000
+CACHED_COUNTS = 100
 
 
 class Listing(NamedTuple):
@@ -46,6 +54,8 @@ class Pages:
         if isinstance(collection, Collection):  # mongomock has no such options
             self._keys = collection.with_options(codec_options=AS_STORED)
         self._total = Total(collection, total_seconds)
+        self._counts: TTLCache[str, int] = TTLCache(CACHED_COUNTS, total_seconds)
+        self._counts_lock = Lock()
 
     def total(self) -> int:
         """Return the number of documents, at most some seconds old."""
@@ -76,15 +86,21 @@ class Pages:
         """Return the next page of the documents that match a filter, without the total."""
         return self._read_by_keys(0, window, Listing(order, fields, where, index, name))
 
-    def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
-        """Return one page of the documents whose name contains a text, both as name keys."""
+    def search(
+        self, window: Window, order: Order, fields: Fields, text: str, most: int | None = None
+    ) -> Page:
+        """Return one page of the documents whose name contains a text, both as name keys.
+
+        With most, the total is counted only up to one more than that.
+        """
         by_tail = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
-        matching = self._collection.count_documents(by_tail)
+        matching = self._count(text, by_tail, most)
         listing = Listing(order, fields, by_tail, NAME_TAILS, text)
-        is_common = self._is_common(matching, window)
+        is_unknown = most is not None and matching > most
+        is_common = is_unknown or self._is_common(matching, window)
         if order.names[0] == "NameKey":
             by_name = listing._replace(where=_like(text), hint=order.held_by)
-            if is_common and self._is_early(by_name, window, matching):
+            if is_common and self._is_early(by_name, window, None if is_unknown else matching):
                 listing = by_name
         elif is_common:
             # The first condition is always true. Without a condition on the leading field, MongoDB
@@ -95,17 +111,33 @@ class Pages:
             return Page(matching, self._read_by_number(window, listing))
         return self._read_by_keys(matching, window, listing)
 
-    def _is_early(self, by_name: Listing, window: Window, matching: int) -> bool:
+    def _count(self, text: str, by_tail: Document, most: int | None) -> int:
+        """Count the documents whose name contains a text; a high count may be some seconds old."""
+        if most is not None:
+            return self._collection.count_documents(by_tail, limit=most + 1)
+        with self._counts_lock:
+            known = self._counts.get(text)
+        if known is not None:
+            return known
+        count = self._collection.count_documents(by_tail)
+        if count > CHEAP_COUNT:
+            with self._counts_lock:
+                self._counts[text] = count
+        return count
+
+    def _is_early(self, by_name: Listing, window: Window, matching: int | None) -> bool:
         """Return whether a short scan of the names finds the whole page.
 
         Names that begin with the text are next to each other, perhaps at the end of the order. If
         a scan of a few times the average distance does not find the page, the scan of all matches
-        costs less.
+        costs less. If it is unknown how many match, these are many.
         """
         wanted = window.start + window.limit + 1
-        scanned = SCANNED * wanted * self._total.get() // matching
-        if scanned > matching:
-            return False
+        scanned = MOST_SCANNED
+        if matching is not None:
+            scanned = SCANNED * wanted * self._total.get() // matching
+            if scanned > matching:
+                return False
         order, where, name = by_name.order, by_name.where, by_name.name
         begun: list[Document] = []
         if window.after:
@@ -114,7 +146,7 @@ class Pages:
         steps = [*begun, {"$sort": dict(order.sort)}, {"$limit": scanned}, {"$match": where}]
         steps += [{"$limit": wanted}, {"$count": "Found"}]
         found = next(iter(self._collection.aggregate(steps, hint=by_name.hint)), {"Found": 0})
-        return bool(found["Found"] >= min(wanted, matching))
+        return bool(found["Found"] >= (wanted if matching is None else min(wanted, matching)))
 
     def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
