@@ -23,7 +23,7 @@ TRIES = 3
 # How many times the average distance between matches a scan of names may take.
 SCANNED = 4
 # How many names a scan may take if it is unknown how many match.
-MOST_SCANNED = 5000
+MOST_SCANNED = 2000
 # A count of more matches than this is cached like other totals. It would cost a microsecond or two
 # for each of them, again for every page.
 CHEAP_COUNT = 1000
