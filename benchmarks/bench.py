@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import click
 
-from benchmarks import load, themes, worlds
-from benchmarks.all_cells import BENCH_CELLS
+from benchmarks import load, worlds
 from benchmarks.cells import MOVE_SECONDS, Cell
 from benchmarks.checks import WrongAnswer, check_answers, check_load
-from benchmarks.console_cell import session_of
 from benchmarks.meters import Meter, memory_of
 from benchmarks.peers.tokens import jwt_for
-from benchmarks.picture import draw
-from benchmarks.report import markdown, table
+from benchmarks.report import BENCH_CELLS, markdown, table
 from benchmarks.samples import Run, Sample, machine_of
 from benchmarks.servers import SERVERS, Running, Server, running
+from benchmarks.tables import write_report
 from benchmarks.worlds import World
 
 WORKERS = 2
@@ -48,7 +45,7 @@ def main(
     data: Path,
     output: Path | None,
 ) -> None:
-    """Measure Quartermaster and its peers, and write results.md and its pictures."""
+    """Measure Quartermaster and its peers, and write results.md."""
     load.require_wrk()
     chosen = [server for server in SERVERS if not servers or server.name in servers.split(",")]
     asked = [cell for cell in BENCH_CELLS if not cells or cell.key in cells.split(",")]
@@ -70,10 +67,9 @@ def main(
 
 def write(run: Run, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.md").write_text(markdown(run))
-    themes.write(partial(draw, run), folder, "results")
+    write_report(folder / "results.md", markdown(run))
     click.echo(table(run))
-    click.echo(f"Written: {folder / 'results.md'}, with results.svg and results-dark.svg")
+    click.echo(f"Written: {folder / 'results.md'}")
 
 
 def measured(
@@ -85,8 +81,6 @@ def measured(
     """
     credentials = {
         "token": world.token(),
-        "key": world.key(),
-        "session": session_of(world),
         "jwt": jwt_for(worlds.CALLER, worlds.SECRET),
     }
     with ExitStack() as stack:
@@ -120,7 +114,7 @@ def turns(
 
 def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> Sample:
     world = served.world
-    requests = [served.server.request(request) for request in cell.requests(world)]
+    requests = cell.requests(world)
     check_answers(cell, served, requests)
     if cell.measure:
         sample: Sample = cell.measure(run, round_, cell, served, data)

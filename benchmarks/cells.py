@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from benchmarks import expected
-from benchmarks.load import FIRST_NUMBER, MARK, Request
-from benchmarks.worlds import GIVEN_ITEM, SET_VARIABLE, World
+from benchmarks.load import Request
+from benchmarks.worlds import GIVEN_ITEM, World
 
 PLAYERS = "/api/v1/players"
 # After this time, most entries of the last changes have moved to history.
@@ -50,18 +50,6 @@ def gives_to(names: Sequence[str]) -> list[Request]:
     return [Request("POST", f"{player_path(name)}/items/give", GIVE_BODY) for name in names]
 
 
-def assignments(world: World) -> list[Request]:
-    body = f'{{"value":{MARK}}}'
-    return [
-        Request("POST", f"{player_path(name)}/variables/{SET_VARIABLE}", body)
-        for name in world.written_names
-    ]
-
-
-def users(world: World) -> list[Request]:
-    return [Request("GET", f"/api/v1/users/{quote(name)}") for name in world.user_names]
-
-
 def always(path: str) -> Callable[[World], list[Request]]:
     return lambda _: [Request("GET", path)]
 
@@ -72,22 +60,6 @@ def given_in_all(world: World) -> int:
     after = _written(world, "Inventory")
     now, then = (sum(expected.held_of(p["Inventory"]) for p in found) for found in (after, before))
     return now - then
-
-
-def set_in_all(world: World) -> int:
-    """Return how many requests to set a variable took effect.
-
-    Each request sets the number of the request as the value, and the requests go through all
-    players in turn. So the value shows how many requests have reached that player.
-    """
-    places = {name: place for place, name in enumerate(world.written_names)}
-    total = 0
-    for player in _written(world, "Variables", "Name"):
-        value = player["Variables"].get(SET_VARIABLE, 0)
-        if value >= FIRST_NUMBER:
-            turns = value - FIRST_NUMBER - places[player["Name"]]
-            total += turns // len(places) + 1
-    return total
 
 
 def _written(world: World, *fields: str) -> Any:
@@ -107,14 +79,6 @@ CELLS = (
         given_in_all,
     ),
     Cell("e", "rank, page 0", always(f"{PLAYERS}/rank"), lambda w, _: expected.players_by_rank(w)),
-    Cell("f", "user lookup", users, lambda w, i: expected.user(w, w.user_names[i])),
-    Cell(
-        "g",
-        "set variable",
-        assignments,
-        lambda _, __: expected.variable(FIRST_NUMBER),
-        set_in_all,
-    ),
     Cell(
         "h",
         "online count",

@@ -9,7 +9,7 @@ from typing import Any
 import pymongo
 
 from app.changes import SWAP_FIELDS
-from benchmarks.worlds import GIVEN_ITEM, LONG_SECONDS, SET_VARIABLE, World
+from benchmarks.worlds import GIVEN_ITEM, LONG_SECONDS, World
 
 Document = dict[str, Any]
 
@@ -17,7 +17,6 @@ NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables", "NameKey", "NameTails"
 TIMES = ("LastOnline", "LastSeen", "CreationDate", "At")
 INVENTORY_SIZE = 35
 NIL = "00000000-0000-0000-0000-000000000000"
-FLAGS = ("Editor", "Ban", "Kick", "Mute", "Api")
 
 
 def player(world: World, name: str) -> Document:
@@ -56,18 +55,6 @@ def given(world: World, name: str) -> Document:
     bank, held = held_of(stored["Bank"]), held_of(stored["Inventory"]) + 1
     counts = {"total": bank + held, "bank": bank, "inventory": held}
     return {"id": GIVEN_ITEM, "quantity": counts}
-
-
-def variable(value: int) -> Document:
-    return {"VariableId": SET_VARIABLE, "Value": value}
-
-
-def user(world: World, name: str) -> Document:
-    stored = world.db["users"].find_one({"NameKey": name.casefold()}) or {}
-    power = {flag: stored["Power"][flag] for flag in FLAGS}
-    power["PersonalInformation"] = stored["Power"]["ApiPersonalInformation"]
-    record = {field: stored[field] for field in ("Name", "Email", "IsMuted", "MuteReason")}
-    return {"Id": stored["_id"], **record, "Power": power, "PasswordResetCode": None}
 
 
 def held_of(slots: Document) -> int:

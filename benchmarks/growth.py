@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import click
 
-from benchmarks import load, themes, worlds
+from benchmarks import load, worlds
 from benchmarks.checks import WrongAnswer
 from benchmarks.crowd import crowds
-from benchmarks.growth_picture import draw
 from benchmarks.growth_report import Growth, markdown, table
 from benchmarks.samples import machine_of
 from benchmarks.servers import QUARTERMASTER, Running, running
+from benchmarks.tables import write_report
 from benchmarks.timing import timings
 from benchmarks.walk import walk
 from benchmarks.worlds import World
@@ -36,7 +35,7 @@ WALK_SECONDS = 900
 def main(
     sizes: str, requests: int, seconds: int, walk_seconds: int, data: Path, output: Path | None
 ) -> None:
-    """Measure Quartermaster on growing worlds, and write growth.md and its pictures."""
+    """Measure Quartermaster on growing worlds, and write growth.md."""
     load.require_wrk()
     data.mkdir(parents=True, exist_ok=True)
     growth = Growth(
@@ -54,10 +53,9 @@ def main(
 
 def write(growth: Growth, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "growth.md").write_text(markdown(growth))
-    themes.write(partial(draw, growth), folder, "growth")
+    write_report(folder / "growth.md", markdown(growth))
     click.echo(table(growth))
-    click.echo(f"Written: {folder / 'growth.md'}, with growth.svg and growth-dark.svg")
+    click.echo(f"Written: {folder / 'growth.md'}")
 
 
 def measure_sizes(

@@ -10,7 +10,6 @@ from benchmarks.entries import PER_PLAYER
 from benchmarks.history_cells import EVENING
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import Target
-from benchmarks.themes import embedded
 from benchmarks.timing import COMMON_TEXT, Timing
 from benchmarks.walk import PAGE_SIZE, Walk
 
@@ -112,7 +111,6 @@ def markdown(growth: Growth) -> str:
         [
             "# As the world grows\n",
             f"{quick}{growth.machine}. Made by `make bench-growth`.\n",
-            embedded("growth", "Time per request in worlds of several sizes"),
             f"## Targets\n\n{_targets(growth, markdown_table)}\n",
             "## Time per request\n\nThe median of requests one after another to one worker, in "
             f"milliseconds, and MongoDB's CPU for one. There are {PER_PLAYER} entries of history "

@@ -13,9 +13,6 @@ import click
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 CONNECTIONS = 16
-# The script replaces this by the number of each request, starting at FIRST_NUMBER.
-MARK = "#########"
-FIRST_NUMBER = 100_000_000
 
 
 class Request(NamedTuple):

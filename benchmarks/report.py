@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.all_cells import BENCH_CELLS
+from benchmarks.batch_cells import BATCH_CELLS
+from benchmarks.cells import CELLS
+from benchmarks.history_cells import HISTORY_CELLS
 from benchmarks.load import CONNECTIONS
 from benchmarks.samples import Run
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import FLOOR, targets
-from benchmarks.themes import embedded
 
+BENCH_CELLS = (*CELLS, HISTORY_CELLS[0], *BATCH_CELLS)
 Table = Callable[[Row, list[Row]], str]
 
 HEAD = (
@@ -32,7 +34,6 @@ def markdown(run: Run) -> str:
     parts = [
         "# Quartermaster beside its peers\n",
         _preface(run),
-        embedded("results", "CPU and requests, as ratios to LIMIT"),
         f"## Targets\n\n{_targets(run, markdown_table)}\n",
         *cells,
         f"## Memory\n\n{_memory(run, markdown_table)}\n",
@@ -92,10 +93,6 @@ NOTES = """[profile.md](profile.md) shows where the time of a request goes.
 
 - **quartermaster**: as deployed, with `QM_ENV=production` and a log line for every request.
 - **quartermaster-granian**: the same under Granian (`quartermaster serve --server granian`).
-- **without-history**: the same, but a change makes no history entry. The ratio to it is the cost
-  of history: the CPU of a write includes moving its entry.
-- **with-a-key**: quartermaster with an API key instead of an access token.
-- **console**: a page of quartermaster's console, with the cookie of a session.
 - **limit**: the minimum for this stack, a bare WSGI callable under the same gunicorn with the
   same settings. It checks the token in the same way, projects documents and encodes them with
   orjson, gives by one `find_one_and_update`, and writes no log. It queries the total of a list at
@@ -104,9 +101,6 @@ NOTES = """[profile.md](profile.md) shows where the time of a request goes.
 - **limit-granian**: limit under Granian, with 32 threads for each worker.
 - **limit-whole-give**: the same as limit, but its one `find_one_and_update` contains the whole
   rule of a give, without that assumption.
-- **flask-smorest**: as in its documentation: method views and PyJWT. It reads whole documents and
-  dumps every response with marshmallow; a give reads, changes and writes the inventory.
-- **eve**: its own item look-up with a projection, without links and entity tags.
 - **fastapi**: pymongo's asynchronous client, uvicorn with uvloop and httptools, PyJWT, the same
   projections, encoder and give as limit, and no validation of responses.
 - **fastapi-granian**: the same application under Granian.

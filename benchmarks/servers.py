@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import http.client
 import itertools
 import json
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -35,7 +33,6 @@ UVICORN = ["-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-lev
 GRANIAN = ["-m", "granian", "--http", "1", "--no-ws", "--log-level", "warning", "--interface"]
 # Threads of LIMIT under Granian: as many as it has connections to MongoDB.
 THREADS = 32
-INVENTORY = "/items/inventory"
 
 Answer = tuple[int, Any]
 
@@ -46,12 +43,8 @@ class Server(NamedTuple):
     name: str
     arguments: Callable[[int, int], list[str]]
     cells: str
-    # Its credentials: a token, an API key or a session of Quartermaster, or for peers a JSON Web
-    # Token.
+    # Its credentials: a token of Quartermaster, or a JSON Web Token.
     credential: str = "token"
-    # Adapt a request before it is sent, and an answer after it is received.
-    request: Callable[[Request], Request] = lambda request: request
-    answer: Callable[[Any], Any] = lambda answer: answer
     # Whether each of its changes leaves an entry in history.
     has_history: bool = False
     # The path that answers 200 when the server is ready.
@@ -75,32 +68,9 @@ def under_granian(interface: str, app: str, threads: int) -> Callable[[int, int]
     ]
 
 
-def as_eve_is_asked(request: Request) -> Request:
-    """Return a request for Eve, where an inventory has another path."""
-    path = request.path
-    if path.endswith(INVENTORY):
-        path = path.removesuffix(INVENTORY).replace("/players/", "/inventories/")
-    return request._replace(path=path)
-
-
-def as_eve_answers(answer: Any) -> Any:
-    """Return an answer of Eve with our field names and without Eve's own fields."""
-    if not isinstance(answer, dict) or "_id" not in answer:
-        return answer
-    if "Inventory" in answer:
-        return answer["Inventory"]
-    own = {name: value for name, value in answer.items() if not name.startswith("_")}
-    return {"Id": answer["_id"], **own}
-
-
-def as_pages_are_read(answer: Any) -> Any:
-    """Return the title of a page."""
-    found = re.search(r"<h1[^>]*>([^<]*)</h1>", str(answer))
-    return html.unescape(found[1]) if found else answer
-
-
-OURS = under_gunicorn("wsgi:app")
-QUARTERMASTER = Server("quartermaster", OURS, "abcdefghilm", has_history=True, ready="/readyz")
+QUARTERMASTER = Server(
+    "quartermaster", under_gunicorn("wsgi:app"), "abcdehilm", has_history=True, ready="/readyz"
+)
 SERVERS = (
     QUARTERMASTER,
     Server(
@@ -110,23 +80,9 @@ SERVERS = (
         has_history=True,
         ready="/readyz",
     ),
-    Server("console", OURS, "n", credential="session", answer=as_pages_are_read, ready="/readyz"),
-    Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
-    Server("with-a-key", OURS, "abcd", credential="key", has_history=True),
     Server("limit", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-granian", under_granian("wsgi", "benchmarks.peers.limit:app", THREADS), "abc"),
     Server("limit-whole-give", under_gunicorn("benchmarks.peers.limit:whole"), "d"),
-    Server(
-        "flask-smorest", under_gunicorn("benchmarks.peers.smorest:app"), "abcd", credential="jwt"
-    ),
-    Server(
-        "eve",
-        under_gunicorn("benchmarks.peers.eve_app:app"),
-        "ac",
-        credential="jwt",
-        request=as_eve_is_asked,
-        answer=as_eve_answers,
-    ),
     Server("fastapi", under_uvicorn("benchmarks.peers.fast:app"), "abcd", credential="jwt"),
     # An asynchronous application runs in an event loop, so Granian needs one thread.
     Server(
@@ -169,8 +125,7 @@ def exchange(
     connection: http.client.HTTPConnection, request: Request, token: str
 ) -> tuple[int, bytes]:
     """Send a request on a keep-alive connection; return the status and the body."""
-    # Credentials with a name are a cookie, others are a token.
-    headers = {"Cookie": token} if "=" in token else {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {token}"}
     if request.body:
         headers["Content-Type"] = "application/json"
     connection.request(request.method, request.path, request.body or None, headers)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 Row = Sequence[str]
+
+FINDINGS = "\n## Findings\n"
 
 
 def aligned(head: Row, rows: Sequence[Row]) -> str:
@@ -22,3 +25,10 @@ def _line(row: Row, widths: list[int]) -> str:
 def markdown_table(head: Row, rows: Sequence[Row]) -> str:
     rule = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
+
+
+def write_report(file: Path, text: str) -> None:
+    """Write a report; the findings at the end of the former one, written by hand, stay."""
+    former = file.read_text() if file.exists() else ""
+    _, heading, findings = former.partition(FINDINGS)
+    file.write_text(f"{text}{heading}{findings}")

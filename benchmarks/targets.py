@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 from benchmarks.samples import Run
 
-OURS, FLOOR, RIVAL, SLOW = "quartermaster", "limit", "fastapi", "eve"
+OURS, FLOOR, RIVAL = "quartermaster", "limit", "fastapi"
 UNDER_GRANIAN = "quartermaster-granian"
 WHOLE_GIVE = "limit-whole-give"
-WITHOUT_HISTORY = "without-history"
-WITH_A_KEY = "with-a-key"
 SHARED_CELLS = "abcd"
 MEMORY_MB = 60
 NOISE, P99_NOISE = 0.10, 0.30
@@ -50,14 +48,9 @@ def _cpu(run: Run) -> Iterator[Target]:
             yield Target(f"({cell}) worker CPU to LIMIT", ratio, bound)
     if ratio := run.ratio(OURS, WHOLE_GIVE, "d", "all_ms"):
         yield Target("(d) CPU of workers and MongoDB together to LIMIT's whole", ratio, 1.35)
-    if ratio := run.ratio(OURS, WITHOUT_HISTORY, "d", "all_ms"):
-        yield Target("(d) CPU of workers and MongoDB together to no history", ratio, 1.25)
     for cell in "abc":
         if ratio := run.ratio(UNDER_GRANIAN, FLOOR, cell, "worker_ms"):
             yield Target(f"({cell}) worker CPU under Granian to LIMIT", ratio, 0.95)
-    for cell in SHARED_CELLS:
-        if ratio := run.ratio(WITH_A_KEY, OURS, cell, "worker_ms"):
-            yield Target(f"({cell}) worker CPU with a key to that with a token", ratio, 1.0)
 
 
 def _batches(run: Run) -> Iterator[Target]:
@@ -75,7 +68,6 @@ def _rates(run: Run) -> Iterator[Target]:
     for ours, rival, cells, bound in (
         (UNDER_GRANIAN, RIVAL, "abc", 1.25),
         (OURS, RIVAL, SHARED_CELLS, 1.0),
-        (OURS, SLOW, SHARED_CELLS, 1.8),
     ):
         for cell in cells:
             if ratio := run.ratio(ours, rival, cell, "per_second"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -18,11 +17,7 @@ import psutil
 import pymongo
 
 import config
-from app.api_keys.domain import READS as KEY_FIELDS
-from app.api_keys.domain import Terms, create
-from app.auth.api_keys import digest_of, new_secret
 from app.auth.roles import Role, with_role
-from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.changes import Intent, Origin
 from app.database import COLLECTIONS
@@ -61,7 +56,6 @@ MOVE_SECONDS = 10
 
 GIVEN_ITEM = names.ITEM_IDS["Health Potion"]
 HELD_BEFORE = 100
-SET_VARIABLE = names.VARIABLE_IDS["Reputation"]
 
 
 class World:
@@ -151,27 +145,6 @@ class World:
             RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["PasswordVersion"]).chain
         )
         return AccessTokens([SECRET], DAY).issue(user["_id"], chain, int(time.time()))
-
-    def key(self) -> str:
-        """Return an API key of the same account, with a scope for every cell."""
-        # The world is kept between runs, and the number of keys per account is limited.
-        none: Document = {"Keys": {}, "KeyDigests": []}
-        self.db["users"].update_one({"NameKey": CALLER}, {"$set": none})
-        secret = new_secret()
-        expires = datetime.now(timezone.utc) + timedelta(seconds=DAY)
-        terms = Terms(uuid.uuid4().hex, [scope.value for scope in Scope], expires)
-        rule = partial(
-            create,
-            key_id=str(uuid.uuid4()),
-            digest=digest_of(secret),
-            terms=terms,
-            now=datetime.now(timezone.utc),
-        )
-        Users(self.storage).change(
-            Lookup.parse(CALLER), KEY_FIELDS, rule, Intent("create-key", BENCH)
-        )
-        self.storage.journals.move_noted()
-        return secret
 
     def close(self) -> None:
         self.storage.close()

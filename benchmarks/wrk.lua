@@ -1,39 +1,25 @@
 -- Sends the requests of a file one after another, again and again, and reports as one JSON line.
--- A line is METHOD, PATH and BODY, separated by tabs. The mark in a body becomes the number of the
--- request, always with nine digits, so that what was stored tells which requests were served.
+-- A line is METHOD, PATH and BODY, separated by tabs.
 
-local MARK = "#########"
-local FIRST = 100000000
-
-local heads, tails, sent = {}, {}, 0
+local requests, sent = {}, 0
 
 function init(args)
   local file, token = args[1], args[2]
   for line in io.lines(file) do
     local method, path, body = line:match("^(%S+)\t(%S+)\t(.*)$")
-    -- A cookie has a name, and a token has none.
-    local is_cookie = token:find("=", 1, true)
-    local headers = is_cookie and { ["Cookie"] = token } or { ["Authorization"] = "Bearer " .. token }
+    local headers = { ["Authorization"] = "Bearer " .. token }
     if body == "" then
       body = nil
     else
       headers["Content-Type"] = "application/json"
     end
-    local text = wrk.format(method, path, headers, body)
-    local at = text:find(MARK, 1, true)
-    heads[#heads + 1] = at and text:sub(1, at - 1) or text
-    tails[#tails + 1] = at and text:sub(at + #MARK) or false
+    requests[#requests + 1] = wrk.format(method, path, headers, body)
   end
 end
 
 function request()
-  local index = sent % #heads + 1
-  local number = FIRST + sent
   sent = sent + 1
-  if tails[index] then
-    return heads[index] .. number .. tails[index]
-  end
-  return heads[index]
+  return requests[(sent - 1) % #requests + 1]
 end
 
 function done(summary, latency, _)
