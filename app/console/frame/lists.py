@@ -93,11 +93,9 @@ def list_window(
     )
 
 
-def total_text(total: int, search: str | None) -> str:
-    """Return a total for a page; a search counts up to MOST_COUNTED."""
-    if search and total > MOST_COUNTED:
-        return f"more than {MOST_COUNTED:,}"
-    return f"{total:,}"
+def total_text(total: int, search: str | None, most: int = MOST_COUNTED) -> str:
+    """Return a total for a page; a search counts only up to a bound."""
+    return f"more than {most:,}" if search and total > most else f"{total:,}"
 
 
 def former_cards(

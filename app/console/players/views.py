@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, current_app, request
 
 from app.auth.permissions import Permission
+from app.batches.domain import MOST_PLAYERS
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
@@ -55,7 +56,8 @@ LONGEST_PAGE_NUMBER = 6
 @required(Permission.PLAYERS_READ)
 def list_players() -> Response:
     search, sort, window = list_window(SORTS)
-    found = players.list(window, search, *SORTS[sort], most=MOST_COUNTED)
+    # The list offers a batch for all whom a search has found, so it counts as many as that takes.
+    found = players.list(window, search, *SORTS[sort], most=MOST_PLAYERS)
     listed = [player_card(player) for player in found.values]
     former = [] if window.after else former_cards(players, player_card, listed, search)
     return render(
@@ -64,7 +66,8 @@ def list_players() -> Response:
         players=with_marks(listed, "UserId"),
         former=with_marks(former, "UserId"),
         deleted=with_marks([] if window.after else deleted_cards(search or ""), "UserId"),
-        total=total_text(found.total, search),
+        total=found.total,
+        total_text=total_text(found.total, search, MOST_PLAYERS),
         search=request.args.get("search", ""),
         sorts=LABELS,
         sort=sort,
