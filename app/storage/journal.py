@@ -34,7 +34,7 @@ from app.storage.committed import committed
 from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
 from app.storage.event_log import EventLog
-from app.storage.history_entries import entries_of, is_entry
+from app.storage.history_entries import entries_of
 from app.storage.mentions import QUOTED, document_texts, entry_texts
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
@@ -104,7 +104,7 @@ class Holder(NamedTuple):
 
     def has_only_entries(self) -> bool:
         """Return whether its Journal contains only entries with a stamp, needed to remove them."""
-        return all(map(is_entry, self.document["Journal"]))
+        return len(self.entries) == len(self.document["Journal"])
 
 
 class MovedEntries:
