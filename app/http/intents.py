@@ -128,17 +128,16 @@ def sent_key() -> str | None:
 
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     """Return who sent this request, through which interface, and why."""
-    caller = current_environ()[CALLER]
-    via = "console" if _form_headers() else "api"
+    environ = current_environ()
+    caller, form = environ[CALLER], environ.get(_FORM_HEADERS)
     key = caller.key.name if caller.key else None
-    why = _reason(is_change, otherwise or "")
-    return Origin(caller.id, caller.name, via, request_id(), why, key)
+    text = _typed_reason(form.reason) if form else _sent_reason(environ.get("HTTP_X_REASON"))
+    why = _reason(text.strip() or (otherwise or "").strip(), is_change, form)
+    return Origin(caller.id, caller.name, "console" if form else "api", request_id(), why, key)
 
 
-def _reason(is_change: bool, otherwise: str) -> str | None:
-    form = _form_headers()
-    text = _typed_reason(form.reason) if form else _sent_reason()
-    text = text.strip() or otherwise.strip()
+def _reason(text: str, is_change: bool, form: FormHeaders | None) -> str | None:
+    """Return a reason as it is stored; None if there is none and none is required."""
     if is_visible(text):
         # Reasons are stored for long and shown to many people, so a token in one is masked.
         return masked(text)
@@ -149,9 +148,10 @@ def _reason(is_change: bool, otherwise: str) -> str | None:
     return None
 
 
-def _sent_reason() -> str:
-    """Return the reason in the header of this request, percent-decoded."""
-    sent = current_environ().get("HTTP_X_REASON", "")
+def _sent_reason(sent: str | None) -> str:
+    """Return the reason in a header, percent-decoded."""
+    if not sent:
+        return ""
     if not _REASON.fullmatch(sent):
         raise Invalid(
             "The header X-Reason must be percent-encoded UTF-8 without control characters, "
