@@ -13,7 +13,7 @@ from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
 from app.http.lists import OneOf, OperationName
 from app.operations import batch_operations
-from app.staff.schemas import NewRoleName
+from app.staff.schemas import NewRoleName, RoleLimitsSchema
 from app.users.domain import LONGEST_EMAIL
 
 SHORTEST_PASSWORD = 8
@@ -72,12 +72,9 @@ class InvitationForm(Schema):
     Email = Text(required=True, metadata={"maxLength": LONGEST_EMAIL})
 
 
-class RoleForm(Schema):
+class RoleForm(RoleLimitsSchema):
     """The limits of a role; its permissions are check boxes."""
 
-    LargestQuantity = Integer(1, LARGEST_BUDGET, load_default=None)
-    ItemsPerDay = Integer(1, LARGEST_BUDGET, load_default=None)
-    RowsPerBatch = Integer(1, LARGEST_BUDGET, load_default=None)
     NeedsSecondFactor = Flag(load_default=False)
 
 
