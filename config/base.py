@@ -147,7 +147,8 @@ class Settings:
 
     # The maximum page size; a larger pageSize or count is reduced to it.
     PAGE_SIZE_MAX: int = 100
-    # How long the Total of an unfiltered list and the count of online players are cached.
+    # How long the Total of an unfiltered list, the Total of a search with more than 1,000 matches and
+    # the count of online players are cached.
     TOTAL_CACHE_SECONDS: float = 1.0
     # The number of slots of an inventory.
     INVENTORY_SIZE: int = 35
@@ -157,7 +158,8 @@ class Settings:
     SPELLS_SIZE: int = 35
     # The stack limit: how many of one item a slot holds.
     STACK_LIMIT: int = 1_000_000
-    # How long a worker caches the stack limit of an item; 0 disables the cache.
+    # How long a worker caches the stack limits of items, and the names of objects on pages; 0
+    # disables the cache.
     CATALOGUE_CACHE_SECONDS: float = 3.0
     # Whether to refuse items and spells that are not in the catalogue; otherwise the response has a
     # Warning header.
