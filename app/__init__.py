@@ -28,7 +28,7 @@ from app.game.actions.store import Actions
 from app.game.events import routes as events
 from app.game.events.store import Events
 from app.game.server import routes as game_server
-from app.game.server.store import TakenActions
+from app.game.server.store import Letters, TakenActions
 from app.game_events import routes as game_events
 from app.game_events.store import GameEvents
 from app.guilds import routes as guilds
@@ -193,6 +193,7 @@ def add_stores(services: Services) -> None:
         Reports(storage),
         Guilds(storage, settings.TOTAL_CACHE_SECONDS),
         Transfers(storage, services[Players], services[Catalogue]),
+        Letters(storage, services[Players], services[Catalogue]),
     )
 
 
@@ -206,18 +207,14 @@ def add_background(services: Services) -> None:
         (
             *deletions.unfinished(),
             services[Transfers].unfinished(),
+            services[Letters].unfinished(),
             Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
             Unfinished("approval", requests.unfinished, finish_approval),
             Unfinished("plan of a batch", batches.find_stale, batches.remove),
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
         )
     )
-    chores = [
-        work.finish_all,
-        erasures.forget_names,
-        services[GameEvents].expire,
-        services[GroupRoles].warn,
-    ]
+    chores = [work.finish_all, erasures.forget_names, services[GroupRoles].warn]
     services.add(
         work,
         Mover(services[Storage], list(SUBJECTS.values()), is_ready, chores),

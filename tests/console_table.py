@@ -28,6 +28,7 @@ GET   /console/players/[player]/notes           api
 POST  /console/players/[player]/variables       api
 POST  /console/players/[player]/delete          api
 POST  /console/players/[player]/message         api
+POST  /console/players/[player]/letter          api
 POST  /console/players/[player]/warp            api
 POST  /console/players/[player]/kick            api
 POST  /console/players/[player]/kill            api
@@ -65,6 +66,7 @@ GET   /console/batches.csv                      api
 GET   /console/approvals.csv                    api
 GET   /console/catalogue/[type].csv             api
 GET   /console/game/[action]                    api
+POST  /console/game/[letter]/withdraw           api
 GET   /console/chat                             api
 POST  /console/chat                             api
 GET   /console/history                          api
@@ -133,6 +135,7 @@ FIELDS = {
     "variables": {"variableid": ITEM, "value": "1"},
     "delete": {"confirm": PLAYER},
     "message": {"Message": "Hello."},
+    "letter": {"Message": "Here it is.", "itemid": ITEM, "quantity": "1"},
     "chat": {"Message": "Hello."},
     **{f"[player]/{verb}": {"confirm": PLAYER} for verb in ("kick", "kill")},
     **{f"[user]/{verb}": {"confirm": USER} for verb in ("kick", "kill")},

@@ -123,6 +123,8 @@ TABLE = """
  +  POST   /api/v1/chat/direct/[player]                          api                        | game.act
  +  GET    /api/v1/actions                                       api                        | game.act
  +  GET    /api/v1/actions/[action]                              api                        | game.act
+ +  POST   /api/v1/actions/[letter]/withdraw                     api                        | game.act
+ +  POST   /api/v1/players/[player]/letters                      api                        | game.act
  +  POST   /api/v1/game/online                                   api                        | game.act
  +  POST   /api/v1/game/actions                                  api                        | game.act
  +  POST   /api/v1/game/actions/[action]                         api                        | game.act
@@ -191,6 +193,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
 )
 MAP, ACTION = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "de")
 BATCH, ENDED_BATCH = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "f0")
+LETTER = "e2e2e2e2-0000-4000-8000-000000000000"
 GUILD = "e1e1e1e1-0000-4000-8000-000000000000"
 APPROVAL, OWN_APPROVAL = (f"{digit * 4}-0000-4000-8000-000000000000" for digit in ("a0", "a1"))
 RUNNING_BATCH = "f0f0f0f0-0000-4000-8000-000000000000"
@@ -205,6 +208,7 @@ VALUES = {
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
     **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION, "guild": GUILD},
+    "letter": LETTER,
     **{"batch": BATCH, "ended_batch": ENDED_BATCH, "running_batch": RUNNING_BATCH},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
     **{"role": "viewer", "approval": APPROVAL, "own_approval": OWN_APPROVAL},
@@ -231,6 +235,7 @@ BODIES = {
         ]
     },
     "items/give-back": {"event": EVENT},
+    "[player]/letters": {"Message": "Here it is.", "Items": [{"ItemId": ITEM, "Quantity": 1}]},
     "game/actions": {"Game": "door"},
     "game/actions/[action]": {"Game": "door"},
     "players/[player_id]": {"Level": 3},

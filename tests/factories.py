@@ -85,7 +85,7 @@ def make_event(player_id, item, **fields):
     return {
         **{"_id": guid(), "Player": player_id, "Kind": "drop"},
         "At": datetime.now(timezone.utc).replace(microsecond=0) - timedelta(minutes=1),
-        "Items": [{"ItemId": item, "Quantity": -1}],
+        **{"Items": [{"ItemId": item, "Quantity": -1}], "ExpiresAt": None},
         **fields,
     }
 

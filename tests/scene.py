@@ -16,6 +16,7 @@ from tests.endpoint_table import (
     GUILD,
     INVITED,
     ITEM,
+    LETTER,
     OTHER_PLAYER,
     OWN_APPROVAL,
     PLAYER,
@@ -83,7 +84,8 @@ def set_scene(db, password_hash, kept=None):
     db.objects.insert_many(catalogue())
     db.guilds.insert_one(make_guild(_id=GUILD))
     db.game_events.insert_one(make_event(player["_id"], ITEM, _id=EVENT))
-    db.actions.insert_one(make_action(_id=ACTION))
+    letter = {"Kind": "letter", "Arguments": {"Message": "Hello.", "Items": []}}
+    db.actions.insert_many([make_action(_id=ACTION), make_action(_id=LETTER, **letter)])
     db.refresh_tokens.insert_one(refresh_token(user, TOKEN, SIGN_IN))
     asker = make_user(roles=(Role.API,), Name="Asker")
     db.users.insert_one(asker)

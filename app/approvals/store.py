@@ -7,9 +7,9 @@ another worker does it (app/storage/unfinished.py): the Idempotency-Key makes th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pymongo import ReturnDocument
 from pymongo.database import Database
@@ -20,7 +20,7 @@ from app.approvals.domain import LIFETIME, LISTS, AlreadyDecided, ApprovalNotFou
 from app.changes import changed_at
 from app.errors import KeyReused
 from app.paging import CursorPage
-from app.storage.bulk import rewrite
+from app.storage.bulk import FreeTexts
 from app.storage.client import Storage
 from app.storage.erasure_records import ErasureRecords
 from app.storage.paging import newest_first
@@ -177,11 +177,12 @@ class Approvals:
         yield from map(self._current, self._approvals.find(where, sort=NEWEST_FIRST))
 
 
-class ApprovalTraces:
+class ApprovalTraces(FreeTexts):
     """Personal data in the requests of one database, for erasures."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._approvals = db.with_options(read_preference=ReadPreference.PRIMARY)[APPROVALS.name]
+        super().__init__(self._approvals, *TEXTS)
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
         """Delete the requests about a person; of who asked or decided, keep only the id."""
@@ -190,12 +191,3 @@ class ApprovalTraces:
             own = {f"{name}.UserId": user_id, f"{name}.Name": {"$ne": None}}
             nameless = {"$set": {f"{name}.Name": None}}
             yield self._approvals.update_many(own, nameless).modified_count
-
-    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
-        """Apply a rule to the free texts of all requests."""
-        yield from rewrite(self._approvals, self._approvals.find({}, TEXTS), rule)
-
-    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
-        """Yield the collection, the id and the texts of all requests."""
-        for request in self._approvals.find({}, TEXTS):
-            yield APPROVALS.name, request["_id"], map(request.get, TEXTS)

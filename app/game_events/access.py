@@ -17,12 +17,12 @@ from app.game_events.domain import (
     public_event,
     restoration_id,
 )
-from app.game_events.operations import GIVE_BACK, moved
 from app.game_events.store import GameEvents
 from app.history.store import History
 from app.http.context import current
 from app.http.intents import keyed_intent
 from app.items.domain import bag_of
+from app.items.operations import GIVE_BACK
 from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS
 from app.naming import Lookup
@@ -55,9 +55,9 @@ def restore_item(key: Lookup, args: Document) -> Applied:
     held, warning = lost_slot(event, args["item"]), None
     if (bag := bag_of(held)) and not bags.exists(bag):
         held, warning = {name: held[name] for name in held if name != "BagId"}, BAG_GONE
-    arguments = {**args, "ItemId": held["ItemId"], "Quantity": held["Quantity"]}
+    moved = {"ItemId": held["ItemId"], "Quantity": held["Quantity"]}
     undoes = {"_id": restoration_id(event["_id"], args["item"])}
-    meant = keyed_intent(GIVE_BACK, arguments, undoes)._replace(warning=warning)
+    meant = keyed_intent(GIVE_BACK, {**args, **moved}, undoes)._replace(warning=warning)
     rule = partial(
         give_back,
         held=held,
@@ -68,6 +68,7 @@ def restore_item(key: Lookup, args: Document) -> Applied:
     where = Lookup.parse(player_id)
     change = partial(players.change, where, CONTAINERS, rule, meant)
     try:
-        return spend(moved(arguments), change, partial(players.find_earlier, where, meant))
+        count = {held["ItemId"]: held["Quantity"]}
+        return spend(count, change, partial(players.find_earlier, where, meant))
     except AlreadyUndone as error:
         raise AlreadyGivenBack(error.by) from None

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict
-from app.items.domain import LARGEST_QUANTITY, bag_of
+from app.items.domain import bag_of
 from app.items.transfers.domain import LimitsOf, receive
 from app.items.undo import BagIsElsewhere
-from app.storage.schema.shapes import GUID, MOMENT, TEXT, TEXT_OR_NULL, integers, object_shape
-from app.types import Document, whole
+from app.players.domain import SLOT
+from app.storage.schema.shapes import (
+    GUID,
+    INTEGER,
+    MOMENT,
+    MOMENT_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    object_shape,
+)
+from app.types import Document
 
 LARGEST_MOVED = 2**31 - 1
-ITEM: Document = {
-    **object_shape(
-        {
-            "ItemId": GUID,
-            "Quantity": {
-                "bsonType": ["int", "long"],
-                "minimum": -LARGEST_MOVED,
-                "maximum": LARGEST_MOVED,
-            },
-        },
-        {"BagId": GUID, "StatBuffs": integers(5)},
-    ),
-    "additionalProperties": False,
-}
+AMOUNT: Document = {**INTEGER, "minimum": -LARGEST_MOVED, "maximum": LARGEST_MOVED}
+ITEM: Document = {**SLOT, "properties": {**SLOT["properties"], "Quantity": AMOUNT}}
 SHAPE = object_shape(
-    {"_id": TEXT, "Player": GUID, "At": MOMENT, "Kind": TEXT},
+    {"_id": TEXT, "Player": GUID, "At": MOMENT, "Kind": TEXT, "ExpiresAt": MOMENT_OR_NULL},
     {
         "Text": TEXT_OR_NULL,
         "Items": {"bsonType": "array", "items": ITEM},
         "With": {**GUID, "bsonType": ["string", "null"]},
-        "ExpiresAt": MOMENT,
     },
 )
 # The kinds that pages have words for; a game may report others.
@@ -46,8 +41,6 @@ WORDS = {
     "log-in": "Logged in",
     "log-out": "Logged out",
 }
-# Whether a player gains (1) or loses (-1) items by an event of a kind.
-SIGNS = {"loot": 1, "drop": -1, "death": -1}
 PROPERTIES = ("ItemId", "BagId", "StatBuffs")
 BAG_GONE = "The bag of the item no longer exists, so the item came back without it."
 
@@ -61,16 +54,7 @@ class AlreadyGivenBack(Conflict):
 
 
 def event_items(event: Document) -> list[Document]:
-    """Return the items of an event; a game may have stored values that cannot be read."""
-    stored = event.get("Items")
-    return [item for item in stored if _is_item(item)] if isinstance(stored, list) else []
-
-
-def _is_item(item: Any) -> bool:
-    if not isinstance(item, dict) or not isinstance(item.get("ItemId"), str):
-        return False
-    quantity = whole(item.get("Quantity"))
-    return quantity is not None and 0 < abs(quantity) <= LARGEST_QUANTITY
+    return event.get("Items") or []
 
 
 def restoration_id(event_id: str, number: int) -> str:
@@ -82,10 +66,7 @@ def public_event(event: Document, given_back: dict[str, str]) -> Document:
     """Return an event as it is served; given_back has entries by what they restored."""
     items = [
         {
-            "ItemId": item["ItemId"],
-            "Quantity": whole(item["Quantity"]),
-            "BagId": item.get("BagId"),
-            "StatBuffs": item.get("StatBuffs"),
+            **{name: item.get(name) for name in (*PROPERTIES, "Quantity")},
             "GivenBackBy": given_back.get(restoration_id(event["_id"], number)),
         }
         for number, item in enumerate(event_items(event))
@@ -97,11 +78,9 @@ def public_event(event: Document, given_back: dict[str, str]) -> Document:
 def lost_slot(event: Document, number: int) -> Document:
     """Return a lost item of an event as a slot holds it, or raise NotLost."""
     items = event_items(event)
-    quantity = whole(items[number]["Quantity"]) if number < len(items) else None
-    if quantity is None or quantity > 0:
+    if number >= len(items) or items[number]["Quantity"] >= 0:
         raise NotLost(event["_id"], number)
-    kept = {name: items[number][name] for name in PROPERTIES if items[number].get(name)}
-    return {**kept, "Quantity": -quantity}
+    return {**items[number], "Quantity": -items[number]["Quantity"]}
 
 
 def give_back(

@@ -10,13 +10,7 @@ from app.errors import NotFound
 from app.execution import change_route
 from app.game_events.access import restore_item, served_events
 from app.game_events.domain import AlreadyGivenBack, NotLost
-from app.game_events.operations import GIVE_BACK
-from app.game_events.schemas import (
-    GameEventPageSchema,
-    GivenBackSchema,
-    ReportedSchema,
-    ReportEventsArgs,
-)
+from app.game_events.schemas import GameEventPageSchema, ReportedSchema, ReportEventsArgs
 from app.game_events.store import GameEvents
 from app.http.api import Blueprint
 from app.http.context import current
@@ -25,6 +19,8 @@ from app.http.intents import answer
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.masking import masked
 from app.items.domain import NoRoom
+from app.items.operations import GIVE_BACK
+from app.items.schemas import TakenSchema
 from app.items.undo import BagIsElsewhere
 from app.naming import Lookup
 from app.openapi.examples import BAG, ENTRY, EVENT, ITEM
@@ -59,10 +55,10 @@ def report_events(args: Document) -> Document:
         for event in args["Events"]
     ]
     known = players.get_many([event["Player"] for event in sent], "_id")
-    added = events.add([event for event in sent if event["Player"] in known])
+    stored = [event for event in sent if event["Player"] in known]
+    new = events.add(stored) if stored else 0
     unknown = list(dict.fromkeys(e["Player"] for e in sent if e["Player"] not in known))
-    counts = {"New": added.new, "Known": added.known}
-    return {**counts, "Different": added.different, "Unknown": unknown}
+    return {"New": new, "Known": len(stored) - new, "Unknown": unknown}
 
 
 @read_route(
@@ -86,7 +82,7 @@ def list_player_events(args: Document, key: Lookup) -> Response:
     of_players,
     GIVE_BACK,
     "/<player:key>/items/give-back",
-    GivenBackSchema,
+    TakenSchema,
     NotFound("event", EVENT),
     NotLost(EVENT, 0),
     AlreadyGivenBack(ENTRY),

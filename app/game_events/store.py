@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
 
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError
@@ -12,7 +11,7 @@ from pymongo.errors import BulkWriteError
 from app.errors import NotFound
 from app.game_events.domain import SHAPE
 from app.paging import CursorPage
-from app.storage.bulk import rewrite
+from app.storage.bulk import FreeTexts
 from app.storage.client import Storage
 from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import has_only_duplicate_keys
@@ -24,16 +23,6 @@ from app.types import Document
 GAME_EVENTS = CollectionPlan(
     "game_events", SHAPE, (index("player", "Player", "At", "_id"), expiry())
 )
-# What makes two events with the same id the same event.
-IDENTITY = ("Player", "Kind", "Items")
-
-
-class Added(NamedTuple):
-    """How many events are new, how many were known, and the ids of different known ones."""
-
-    new: int
-    known: int
-    different: list[str]
 
 
 class GameEvents:
@@ -45,33 +34,19 @@ class GameEvents:
         kept = [timedelta(days=number) for number in (days, history_days) if number]
         self._kept = min(kept) if kept else None
 
-    def add(self, events: Sequence[Document]) -> Added:
-        """Store events; those whose ids are known change nothing."""
-        if not events:
-            return Added(0, 0, [])
-        now = self.now()
-        expires = {"ExpiresAt": now + self._kept} if self._kept else {}
-        known: list[str] = []
+    def add(self, events: Sequence[Document]) -> int:
+        """Store events, and return how many are new; those whose ids are known change nothing."""
+        expires = {"ExpiresAt": self.now() + self._kept if self._kept else None}
+        known = 0
         try:
             self._events.insert_many([{**event, **expires} for event in events], ordered=False)
         except BulkWriteError as error:
             if not has_only_duplicate_keys(error):
                 raise
-            known = [fault["op"]["_id"] for fault in error.details["writeErrors"]]
+            known = len(error.details["writeErrors"])
         named = dict.fromkeys(event["Player"] for event in events)
         self._erasures.reopen_named(named, lambda: (event.get("Text") for event in events))
-        return Added(len(events) - len(known), len(known), self._different(events, known))
-
-    def _different(self, events: Sequence[Document], known: Sequence[str]) -> list[str]:
-        found = self._events.find({"_id": {"$in": known}}, IDENTITY) if known else ()
-        stored = {event["_id"]: event for event in found}
-        sent = [event for event in events if event["_id"] in stored]
-        ids = [
-            event["_id"]
-            for event in sent
-            if any(event.get(name) != stored[event["_id"]].get(name) for name in IDENTITY)
-        ]
-        return list(dict.fromkeys(ids))
+        return len(events) - known
 
     def get(self, event_id: str, player_id: str) -> Document:
         found = self._events.find_one({"_id": event_id, **self._of(player_id)})
@@ -100,31 +75,13 @@ class GameEvents:
         where: Document = {"Player": player_id}
         return {**where, "At": {"$gt": self.now() - self._kept}} if self._kept else where
 
-    def expire(self) -> None:
-        """Let events expire that a game has written without an expiry."""
-        if self._kept:
-            milliseconds = int(self._kept.total_seconds() * 1000)
-            later = [{"$set": {"ExpiresAt": {"$add": ["$At", milliseconds]}}}]
-            self._events.update_many({"ExpiresAt": None, "At": {"$type": "date"}}, later)
 
-
-class EventTraces:
+class EventTraces(FreeTexts):
     """Personal data in the events of one database, for erasures."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._events = db[GAME_EVENTS.name]
+        super().__init__(self._events, "Text")
 
     def erase(self, ids: Sequence[str]) -> int:
         return self._events.delete_many({"Player": {"$in": list(ids)}}).deleted_count
-
-    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
-        """Yield the collection, the id and the text of all events that have one."""
-        for event in self._with_text():
-            yield GAME_EVENTS.name, event["_id"], iter((event["Text"],))
-
-    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
-        """Apply a rule to the texts of all events."""
-        yield from rewrite(self._events, self._with_text(), rule)
-
-    def _with_text(self) -> Any:
-        return self._events.find({"Text": {"$type": "string"}}, ["Text"])

@@ -9,6 +9,7 @@ from app.changes import Applied, Intent
 from app.http.context import current
 from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, give_uncounted, take
 from app.items.schemas import (
+    GiveBackArgs,
     GiveItemArgs,
     GivenSchema,
     TakeItemArgs,
@@ -131,6 +132,19 @@ TAKE = Operation(
         """,
         (NotEnoughItems(ITEM, 5, 3), BagNotEmpty(BAG_ITEM, BAG)),
     ),
+)
+GIVE_BACK = Operation(
+    name="give-back",
+    subject="player",
+    needs=(Permission.ITEMS_MOVE,),
+    arguments=GiveBackArgs(),
+    prepare="app/game_events/access, because an event of the game has the item",
+    inverse=UNDO_MOVES,
+    # Of the event; history has them among the arguments.
+    moves=lambda args: {args["ItemId"]: args["Quantity"]},
+    batch=None,
+    sentence=BY_CHANGES,
+    notice="Gave {Quantity} {ItemId} back to {whom}.",
 )
 TRANSFER = Operation(
     name="transfer",

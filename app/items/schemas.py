@@ -8,9 +8,10 @@ from marshmallow.validate import Length
 from app.http.api import Schema
 from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List, PlainText
 from app.naming import NAME_LENGTH, NIL, parse_guid
-from app.openapi.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
+from app.openapi.examples import BAG, BAG_ITEM, EVENT, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
 
 QUANTITY_MAX = 2**31 - 1
+LONGEST_EVENT_ID = 128
 
 
 BAG_SLOTS = [
@@ -56,6 +57,12 @@ class GiveItemArgs(TakeItemArgs):
         history_name="BankOverflow",
         description="Whether items that do not fit go into the bank.",
     )
+
+
+class GiveBackArgs(Schema):
+    event = PlainText(LONGEST_EVENT_ID, shortest=1, required=True, example=EVENT)
+    item = Integer(0, load_default=0, example=0, description="Which of its Items.")
+    bankoverflow = GiveItemArgs().fields["bankoverflow"]
 
 
 class TransferItemArgs(GiveItemArgs):

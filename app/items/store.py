@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pymongo
-from pymongo.errors import PyMongoError
-
 from app.errors import NotFound
 from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, slot_records
 from app.objects.domain import is_stack_limit
@@ -19,8 +16,6 @@ from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
 BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
-# How long a search for the holder of a bag may take.
-SEARCH_SECONDS = 2.0
 
 
 class Bags:
@@ -59,21 +54,11 @@ class Bags:
         return self._bags.find_one({"_id": bag_id}, ["_id"]) is not None
 
     def is_carried(self, bag_id: str) -> bool:
-        """Tell whether a bag is, or may be, in a slot of a player or of another bag.
-
-        There is no index for it, so this reads all players, and gives up after a moment.
-        """
-        try:
-            with pymongo.timeout(SEARCH_SECONDS):
-                holders = [
-                    collection.find_one({"$or": [_holds(name, bag_id) for name in names]}, ["_id"])
-                    for collection, names in self._holders
-                ]
-        except PyMongoError as error:
-            if not error.timeout:
-                raise
-            return True
-        return any(holders)
+        """Tell whether a bag is in a slot of a player or of another bag; this reads all of them."""
+        return any(
+            collection.find_one({"$or": [_holds(name, bag_id) for name in names]}, ["_id"])
+            for collection, names in self._holders
+        )
 
 
 def _holds(field: str, bag_id: str) -> Document:

@@ -219,3 +219,19 @@ def _guarded_update(document: Document, values: Document) -> UpdateOne:
     update = {"$set": new, "$unset": removed}
     present = {operator: fields for operator, fields in update.items() if fields}
     return UpdateOne({"_id": document["_id"], **unchanged}, present)
+
+
+class FreeTexts:
+    """The free texts in the documents of a collection, for erasures."""
+
+    def __init__(self, collection: Collection[Document], *fields: str) -> None:
+        self._collection, self._fields = collection, fields
+
+    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
+        """Yield the collection, the id and the texts of all documents."""
+        for document in self._collection.find({}, self._fields):
+            yield self._collection.name, document["_id"], map(document.get, self._fields)
+
+    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
+        """Apply a rule to the texts of all documents."""
+        yield from rewrite(self._collection, self._collection.find({}, self._fields), rule)

@@ -15,7 +15,7 @@ import time
 import unicodedata
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,17 @@ def take_action(db: Database[Document], game: str) -> Document | None:
     )
 
 
+def take_letter(db: Database[Document], game: str, playing: Iterable[str]) -> Document | None:
+    """Take a letter to a player who is online, or one that this game took and did not answer."""
+    mine = {"Kind": "letter", "Subject.Id": {"$in": list(playing)}}
+    unanswered = {"TakenBy": game, "TakerId": None, "Done": None, "Error": None}
+    return db.actions.find_one_and_update(
+        {**mine, "$or": [{"Taken": None}, unanswered]},
+        {"$currentDate": {"Taken": True}, "$set": {"TakenBy": game}},
+        sort=[("At", 1)],
+    )
+
+
 def answer_action(
     db: Database[Document], action_id: str, error: str | None = None, result: Document | None = None
 ) -> None:
@@ -232,9 +243,10 @@ def answer_action(
 
 def report(db: Database[Document], event_id: str, player_id: str, kind: str, **more: Any) -> None:
     """Report an event; more may be Items, Text and With."""
-    event = {"_id": event_id, "Player": player_id, "Kind": kind, **more}
+    now = datetime.now(timezone.utc)
+    event = {"_id": event_id, "Player": player_id, "Kind": kind, "At": now, **more}
     with contextlib.suppress(DuplicateKeyError):  # it was reported before
-        db.game_events.insert_one({**event, "At": datetime.now(timezone.utc)})
+        db.game_events.insert_one({**event, "ExpiresAt": now + timedelta(days=30)})
 
 
 def play(uri: str) -> None:

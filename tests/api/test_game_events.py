@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.game_events.domain import NotLost, event_items, lost_slot, public_event
+from app.game_events.domain import NotLost, lost_slot, public_event
 from app.game_events.store import GameEvents
 from app.storage.client import Storage
 from tests.applications import service
@@ -47,15 +47,12 @@ def inventory(db, player):
     return db.players.find_one({"_id": player["_id"]})["Inventory"]
 
 
-def test_items_of_an_event_are_read_whatever_a_game_has_stored():
-    odd = [None, 7, {"ItemId": SWORD}, {"ItemId": SWORD, "Quantity": 0}, {"Quantity": 1}, GEAR]
-    event = {"_id": "e", "Player": guid(), "At": AT, "Kind": 7, "Items": odd}
-    assert event_items(event) == [GEAR]
-    assert event_items({**event, "Items": "many"}) == []
+def test_only_a_lost_item_of_an_event_is_a_slot():
+    event = {"_id": "e", "Player": guid(), "At": AT, "Kind": "drop", "Items": [GEAR]}
     (item,) = public_event(event, {"event:e:0": "player:x:1"})["Items"]
     assert item == {**GEAR, "BagId": None, "GivenBackBy": "player:x:1"}
     assert lost_slot(event, 0) == {**GEAR, "Quantity": 1}
-    for number, items in ((1, odd), (0, [{**GEAR, "Quantity": 2}])):
+    for number, items in ((1, [GEAR]), (0, [{**GEAR, "Quantity": 2}]), (0, [])):
         with pytest.raises(NotLost):
             lost_slot({**event, "Items": items}, number)
 
@@ -65,13 +62,11 @@ def test_a_report_is_stored_once_and_listed_by_pages(staff, ann, db):
     events = [report(ann, 1), report(ann, 2, Kind="log-out", Items=[], Text="Bye.", With=None)]
     unknown = report({"_id": stranger}, 3)
     answer = staff("POST game/events", {"Events": [*events, unknown]}).json
-    assert answer == {"New": 2, "Known": 0, "Different": [], "Unknown": [stranger]}
+    assert answer == {"New": 2, "Known": 0, "Unknown": [stranger]}
     alone = staff("POST game/events", {"Events": [unknown]}).json
-    assert alone == {"New": 0, "Known": 0, "Different": [], "Unknown": [stranger]}
+    assert alone == {"New": 0, "Known": 0, "Unknown": [stranger]}
     again = staff("POST game/events", {"Events": [*events, report(ann, 3)]}).json
-    assert again == {"New": 1, "Known": 2, "Different": [], "Unknown": []}
-    other = staff("POST game/events", {"Events": [report(ann, 1, Items=[])]}).json
-    assert other == {"New": 0, "Known": 1, "Different": ["world-1:1"], "Unknown": []}
+    assert again == {"New": 1, "Known": 2, "Unknown": []}
     assert db.game_events.count_documents({}) == 3
     first = staff("GET players/Ann/events?pageSize=2").json
     second = staff(f"GET players/Ann/events?pageSize=2&after={first['Next']}").json
@@ -87,9 +82,6 @@ def test_a_report_is_stored_once_and_listed_by_pages(staff, ann, db):
     "fields",
     [
         {"Kind": "Drop"},
-        {"Kind": "loot"},
-        {"Items": [{**GEAR, "Quantity": 1}]},
-        {"Items": [{**GEAR, "Quantity": 0}], "Kind": "trade"},
         {"Items": [{**GEAR, "Wear": 3}]},
         {"Items": [GEAR] * 101},
         {"Id": ""},
@@ -128,14 +120,6 @@ def test_events_expire_with_the_setting_and_never_outlive_history(app, db, ann):
         stored = db.game_events.find_one({"_id": f"{days} {history}"})
         left = stored.get("ExpiresAt") and stored["ExpiresAt"] - datetime.now(timezone.utc)
         assert (left and round(left / timedelta(days=1))) == kept
-
-
-def test_an_event_that_the_game_wrote_itself_expires_too(app, db, ann):
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock knows no pipelines in updates")
-    db.game_events.insert_one(make_event(ann["_id"], SWORD, _id="own", At=AT))
-    service(app, GameEvents).expire()
-    assert db.game_events.find_one({"_id": "own"})["ExpiresAt"] == AT + timedelta(days=30)
 
 
 def test_the_lost_item_comes_back_with_its_properties_and_can_be_undone(staff, ann, lost, db):
@@ -188,6 +172,8 @@ def test_a_repeated_request_gets_its_first_answer(staff, ann, lost, db):
 @pytest.mark.parametrize("moves", [True, False])
 def test_two_clicks_at_once_give_it_back_once(app, staff, ann, lost, db, moves):
     """Each has a key of its own, as the forms of two colleagues have."""
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock is not for threads")
     body = {"event": lost()}
 
     def click(number):
@@ -272,7 +258,7 @@ def test_the_timeline_has_events_between_changes_and_gives_back(app, world, ann,
     clerk.submit("/players/Ann/give", 303, itemid=SWORD, quantity="1")
     page = page_of(clerk.get(f"/players/{ann['_id']}/history"))
     assert page.index("+1 Iron Sword") < page.index("Dropped")
-    for text in ("Iron Sword ([3, 0, 0, 0, 1])", "In the mines.", "with Bob", "the game"):
+    for text in ("Iron Sword [3, 0, 0, 0, 1]", "In the mines.", "with Bob", "the game"):
         assert text in page
     answer = clerk.submit(f"/players/{ann['_id']}/give-back", 303, event=event, item="0")
     after = clerk.led_to(answer)

@@ -8,10 +8,11 @@ from typing import Any
 from marshmallow import ValidationError, validates, validates_schema
 
 from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
-from app.game.actions.schemas import ChatArgs
+from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
 from app.http.lists import OneOf, OperationName
+from app.items.schemas import QUANTITY_MAX
 from app.operations import batch_operations
 from app.staff.schemas import NewRoleName, RoleLimitsSchema
 from app.users.domain import LONGEST_EMAIL
@@ -40,6 +41,13 @@ class BatchForPlayers(BatchOperation):
     """A list of players, and the operation for each of them."""
 
     players = Text(required=True)
+
+
+class LetterForm(LetterArgs):
+    """A letter with one item at most."""
+
+    itemid = Guid()
+    quantity = Integer(1, QUANTITY_MAX, load_default=1)
 
 
 class NewPassword(Schema):

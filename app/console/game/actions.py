@@ -8,7 +8,7 @@ from typing import Any
 
 from app.console.history.sentences import Names, name_of, short_text
 from app.console.stores import actions, objects
-from app.game.actions.domain import KINDS, place_of, public_action
+from app.game.actions.domain import KINDS, LETTER, place_of, public_action
 from app.game.actions.store import ActionFilters
 from app.types import Document
 
@@ -34,7 +34,9 @@ def cards(found: Iterable[Document]) -> list[Document]:
 
 def map_ids(action: Document) -> list[Any]:
     subject = action["Subject"]
-    return [action["Arguments"].get("MapId"), subject["Id"] if subject["Kind"] == "map" else None]
+    items = [item["ItemId"] for item in action["Arguments"].get("Items") or ()]
+    place = subject["Id"] if subject["Kind"] == "map" else None
+    return [action["Arguments"].get("MapId"), place, *items]
 
 
 def card(action: Document, names: Names, now: datetime) -> Document:
@@ -63,19 +65,21 @@ def whom(subject: Document, names: Names) -> str:
 
 def what(action: Document, names: Names) -> str:
     """Return what was requested, without the subject."""
-    if action["Kind"] == "chat":
-        return f"“{action['Arguments'].get('Message')}”"
+    if action["Kind"] in ("chat", LETTER):
+        items = action["Arguments"].get("Items") or ()
+        given = [f"{item['Quantity']:,} {name_of(item['ItemId'], names)}" for item in items]
+        return ", ".join([f"“{action['Arguments'].get('Message')}”", *given])
     return f"{action['Kind'].capitalize()}{_where(action, names)}"
 
 
 def order(action: Document, names: Names) -> str:
     """Return what was requested, with the subject: kick Amelia."""
     somebody = whom(action["Subject"], names)
-    if action["Kind"] != "chat":
+    if action["Kind"] not in ("chat", LETTER):
         return f"{action['Kind']} {somebody}{_where(action, names)}"
     message = short_text(action["Arguments"].get("Message"))
     to = f"all on {somebody}" if action["Subject"]["Kind"] == "map" else somebody
-    return f"say “{message}” to {to}"
+    return f"{'deliver' if action['Kind'] == LETTER else 'say'} “{message}” to {to}"
 
 
 def _where(action: Document, names: Names) -> str:
@@ -91,10 +95,19 @@ def notice(action: Document, names: Names) -> str:
     sentences = {
         "done": f"{past} {asked.partition(' ')[2]}.",
         "failed": f"The game did not {asked}: {action['Error']}",
+        "withdrawn": "The letter was withdrawn.",
         "lapsed": f"No game server took it in time, so nothing was done: {asked}.",
     }
     under_way = f"The game was asked to {asked}. It has not answered yet."
+    if action["Kind"] == LETTER:
+        under_way = f"The letter waits until {whom(action['Subject'], names)} is online."
     return sentences.get(action["State"], under_way)
+
+
+def game_stopped() -> datetime | None:
+    """Return when the last game server polled; None if one runs, or none has ever run."""
+    games = actions.games()
+    return games[0].get("LookedAt") if games and not actions.is_game_looking() else None
 
 
 def actions_part(id_: str) -> dict[str, Any]:

@@ -9,17 +9,27 @@ from flask import Response
 
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group
 from app.console.forms.object_names import plain
-from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm
+from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import path_to, redirect_to_action
+from app.console.frame.pages import path_to, redirect_to_action, see_other
+from app.console.stores import actions
 from app.game.actions.asking import EVERYBODY as WORLD
-from app.game.actions.asking import Answer, ask, map_subject, player_subject, user_subject
-from app.game.actions.domain import KINDS
+from app.game.actions.asking import (
+    Answer,
+    ask,
+    map_subject,
+    player_subject,
+    send_letter,
+    user_subject,
+)
+from app.game.actions.domain import KINDS, LETTER
 from app.game.actions.schemas import ChatArgs, WarpArgs, WarpToPlaceArgs
+from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.types import Document
 
 IN_THE_GAME = "In the game"
+WITHDRAWN = "Until the game takes it, you can withdraw it."
 # The kinds of listeners, and the field that selects one.
 TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
 LABELS = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
@@ -84,6 +94,43 @@ MESSAGE = Form(
     schema=ChatArgs(),
     asks_reason=False,
     takes_key=True,
+)
+
+
+def letter_body(sent: Submission) -> Document:
+    """Return the body for the API: the message, and the item if one is chosen."""
+    item = {"ItemId": sent.args.get("itemid"), "Quantity": sent.args.get("quantity", 1)}
+    message = sent.args.get("Message", sent.value("Message"))
+    return {"Message": message, "Items": [item] if item["ItemId"] else []}
+
+
+SEND_LETTER = replace(
+    MESSAGE,
+    title="Send a letter…",
+    button="Send to {name}",
+    fields=(
+        Field("Message", "Message", type="area", html={"rows": 4}),
+        Field("itemid", "Item", BY_NAME, is_required=False, object_type="item"),
+        Field("quantity", "Quantity", value=1, is_required=False),
+    ),
+    name="letter",
+    act=lambda sent, key: send_letter(key, letter_body(sent)),
+    api="POST /api/v1/players/<key>/letters",
+    about=lambda target: [f"{target.name} gets it, with the item, when online. {WITHDRAWN}"],
+    schema=LetterForm(),
+    body=letter_body,
+    asks_reason=True,
+)
+WITHDRAW = Form(
+    None,
+    "Withdraw",
+    "Withdraw",
+    act=lambda _, action_id: actions.withdraw(path_guid("id", action_id)),
+    api="POST /api/v1/actions/<key>/withdraw",
+    needs=(KINDS[LETTER].permission,),
+    asks_reason=False,
+    is_offered=lambda target: target.record["State"] == "waiting",
+    lead=lambda action, *_, **__: see_other(path_to("game", action["_id"])),
 )
 
 

@@ -18,7 +18,7 @@ from app.console.frame.csv_files import Columns, author_text, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.game.actions import cards
-from app.console.game.forms import SAY
+from app.console.game.forms import SAY, WITHDRAW
 from app.console.health.views import DAY, online_plot
 from app.console.history.tables import last_changes
 from app.console.stores import actions, cursors, players, samples
@@ -89,14 +89,18 @@ csv_list("/game", (Permission.PLAYERS_READ,), filtered_reader(FILTERS, search_ca
 csv_list("/chat", (Permission.GAME_ACT,), read_chat, COLUMNS)
 
 
-@blp.get("/game/<action_id>")
-@required(Permission.PLAYERS_READ)
-def show_action(action_id: str) -> Response:
+def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
     id_ = path_guid("id", action_id)
     (action,) = cards([access.visible_action(id_)])
-    seconds = int(TAKEN_WITHIN.total_seconds())
-    curl_line = get_curl("actions", id_)
-    return render("game/action.html", page="game", action=action, seconds=seconds, curl=curl_line)
+    return render(
+        "game/action.html",
+        sent=sent,
+        page="game",
+        action=action,
+        seconds=int(TAKEN_WITHIN.total_seconds()),
+        curl=get_curl("actions", id_),
+        forms=forms_on([WITHDRAW], Target(path_to("game", id_), id_, record=action), sent),
+    )
 
 
 def servers() -> list[Document]:
@@ -133,4 +137,13 @@ def chat_page(_: str, sent: Submission | None) -> Response:
     )
 
 
+register(
+    Place(
+        "/game/<action_id>",
+        ("game",),
+        {"": [WITHDRAW]},
+        show_action,
+        needs=(Permission.PLAYERS_READ,),
+    )
+)
 register(Place("/chat", ("chat",), {"": [SAY]}, chat_page, needs=(Permission.GAME_ACT,)))

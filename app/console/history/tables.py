@@ -89,10 +89,8 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
 
 
 def _item_line(item: Document, names: sentences.Names) -> sentences.Line:
-    """Return a line about an item with its properties, other than its bag."""
-    buffs = item["StatBuffs"] if any(item["StatBuffs"] or ()) else None
-    name = sentences.name_of(item["ItemId"], names)
-    text = f"{name} ({sentences.short_text(buffs)})" if buffs else name
+    name, buffs = sentences.name_of(item["ItemId"], names), item["StatBuffs"] or ()
+    text = f"{name} {sentences.short_text(buffs)}" if any(buffs) else name
     return sentences.Line(f"{text} with its bag" if item["BagId"] else text, item["Quantity"])
 
 

@@ -11,14 +11,13 @@ from app.changes import Applied
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target
 from app.console.forms.limits import about_items
 from app.console.forms.submissions import Submission
-from app.console.game.forms import KICK, KILL, MESSAGE, WARP
+from app.console.game.forms import KICK, KILL, MESSAGE, SEND_LETTER, WARP
 from app.console.players.slots import preview_lines
 from app.console.stores import deletions, players
 from app.execution import execute
 from app.game_events.access import restore_item
-from app.game_events.operations import GIVE_BACK
 from app.http.intents import keyed_intent
-from app.items.operations import GIVE, TAKE
+from app.items.operations import GIVE, GIVE_BACK, TAKE
 from app.naming import Lookup
 from app.notes.operations import NOTE_ON_PLAYER
 from app.operations import Operation
@@ -79,7 +78,7 @@ FORMS = {
             preview=preview_lines,
             about=about_items,
         ),
-        *(MESSAGE, WARP, KICK, KILL),
+        *(MESSAGE, SEND_LETTER, WARP, KICK, KILL),
         Form(RENAME, "Rename…", "Rename", (NEW_NAME,), act=rename_player, replaces="Name"),
         Form(
             DELETE,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-from app.game.actions.domain import ActionFailed, ActionLapsed, error_of, state_of
+from app.auth import guard
+from app.auth.permissions import Permission
+from app.auth.spending import spend
+from app.game.actions.domain import LETTER, ActionFailed, ActionLapsed, error_of, state_of
 from app.game.actions.store import Actions
 from app.http.context import current
 from app.http.intents import action_intent
@@ -58,18 +62,35 @@ def chat_arguments(args: Document) -> Document:
     }
 
 
+def letter_arguments(args: Document) -> Document:
+    return {"Message": masked(args["Message"]), "Items": args["Items"]}
+
+
 # By kind of action, the function that turns request arguments into those of the game.
-ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments}
+ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments, LETTER: letter_arguments}
 
 
 def ask(kind: str, subject: Document, args: Document) -> Answer:
     """Ask the game for an action; raise if the game refuses it, or if no game took it in time."""
     arguments = ARGUMENTS[kind](args) if kind in ARGUMENTS else {}
     asked = actions.ask(subject, action_intent(kind, arguments))
-    action = actions.wait(asked.action)
+    action = actions.wait(asked.answer)
     state = state_of(action, actions.now())
     if state == "failed":
         raise ActionFailed(error_of(action))
     if state == "lapsed":
         raise ActionLapsed
     return Answer(action, state == "done", asked.replayed)
+
+
+def send_letter(key: Lookup, args: Document) -> Answer:
+    """Send a letter, whose items count as moved now; it waits until a game takes it."""
+    moved: dict[str, int] = {}
+    for item in args["Items"]:
+        moved[item["ItemId"]] = moved.get(item["ItemId"], 0) + item["Quantity"]
+    if moved:
+        guard.caller().require(Permission.ITEMS_MOVE)
+    subject, meant = player_subject(key), action_intent(LETTER, letter_arguments(args))
+    send = partial(actions.ask, subject, meant)
+    sent = spend(moved or None, send, partial(actions.find_earlier, subject, meant))
+    return Answer(sent.answer, is_done=False, replayed=sent.replayed)

@@ -37,11 +37,13 @@ KINDS = {
         "Warped", "Without coordinates, the game chooses a place.", "Warped '{name}' to {to}."
     ),
     "chat": ActionWords("Said", "It cannot be recalled."),
+    "letter": ActionWords("Delivered", "It waits until the player is online."),
 }
 # Fields of an action that a game writes.
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
 ENDED = ("done", "failed", "lapsed")
-STATES = ("waiting", "taken", "done", "failed", "lapsed")
+STATES = ("waiting", "taken", "done", "failed", "lapsed", "withdrawn")
+LETTER = "letter"
 # How long after the request a game may take an action: later, nobody waits for it.
 TAKEN_WITHIN = timedelta(seconds=30)
 # A game that has not polled for so long counts as stopped.
@@ -49,7 +51,7 @@ LOOKED_WITHIN = timedelta(seconds=10)
 # The longest error text of a game that is shown.
 LONGEST_ERROR = 500
 # Stored fields that are served unchanged.
-SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy")
+SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy", "GivenAt")
 
 
 class NoGame(Unavailable):
@@ -76,6 +78,10 @@ class NotTaken(Conflict):
     sentence = "The action {action_id} was not taken by the game '{game}'."
 
 
+class CannotWithdraw(Conflict):
+    sentence = "Only a letter that no game has taken can be withdrawn."
+
+
 class ActionNotFound(NotFound):
     code = "NOT_FOUND"
 
@@ -93,13 +99,16 @@ def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Do
         "Subject": subject,
         "Arguments": intent.arguments,
         "At": now,
-        "TakeBefore": now + TAKEN_WITHIN,
+        # A letter waits for its player: a game takes it by its kind, and nothing else does.
+        "TakeBefore": now if intent.operation == LETTER else now + TAKEN_WITHIN,
         "By": {**by, "Key": origin.key} if origin.key is not None else by,
         "Via": origin.via,
         "RequestId": origin.request_id,
         "Reason": origin.reason,
         **dict.fromkeys(ANSWER_FIELDS),
     }
+    if intent.arguments.get("Items"):
+        action["ItemsDue"] = True
     if intent.key is not None:
         keyed = {"RequestKey": request_key(subject, intent), "Fingerprint": intent.fingerprint}
         action |= keyed
@@ -133,13 +142,15 @@ def _as_map(value: Any) -> Document:
 
 def state_of(action: Document, now: datetime) -> str:
     """Return the state of an action. A game may have written unexpected values."""
+    if _is_written(action.get("Withdrawn")):
+        return "withdrawn"
     if _is_written(action.get("Error")):
         return "failed"
     if _is_written(action.get("Done")):
         return "done"
     if _is_written(action.get("Taken")):
         return "taken"
-    before = action.get("TakeBefore")
+    before = None if action.get("Kind") == LETTER else action.get("TakeBefore")
     return "lapsed" if isinstance(before, datetime) and before <= now else "waiting"
 
 

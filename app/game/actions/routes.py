@@ -11,7 +11,7 @@ from app.auth.permissions import Need, Permission
 from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.errors import NotFound, RoleMissing
-from app.game.actions import access
+from app.game.actions import access, asking
 from app.game.actions.asking import (
     EVERYBODY,
     Answer,
@@ -24,6 +24,7 @@ from app.game.actions.domain import (
     KINDS,
     ActionFailed,
     ActionNotFound,
+    CannotWithdraw,
     NoGame,
     done_sentence,
     public_action,
@@ -34,6 +35,7 @@ from app.game.actions.schemas import (
     ActionSchema,
     ActionUnderWaySchema,
     ChatArgs,
+    LetterArgs,
     SaidOnMapSchema,
     SaidSchema,
     SaidToPlayerSchema,
@@ -234,6 +236,36 @@ def get_action(action_id: str) -> Document:
     An action on a user needs the role `users.query`.
     """
     return public_action(access.visible_action(path_guid("id", action_id)), actions.now())
+
+
+@ask_route(
+    of_players, "/<player:key>/letters", ActionSchema, Permission.GAME_ACT, args=LetterArgs()
+)
+def send_letter(args: Document, key: Lookup) -> Response:
+    """Send a letter to a player, online or not
+
+    It waits until a game takes it. Items need the permission `items.move` and count as moved now;
+    the player gets them, with a history entry, when the game has delivered the letter.
+    """
+    sent = asking.send_letter(key, args)
+    letter = public_action(sent.action, actions.now())
+    return json_response(letter, headers=replayed_headers(sent.replayed))
+
+
+@read_route(
+    blp,
+    "/actions/<action_id>/withdraw",
+    ActionSchema,
+    Permission.GAME_ACT,
+    method="POST",
+    refuses=(ActionNotFound(ACTION), CannotWithdraw()),
+)
+def withdraw_letter(action_id: str) -> Document:
+    """Withdraw a letter
+
+    Only while no game has taken it. Its items still count for the day.
+    """
+    return public_action(actions.withdraw(path_guid("id", action_id)), actions.now())
 
 
 def say(subject: Document, args: Document, **where: str) -> Response:

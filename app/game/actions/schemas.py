@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 from marshmallow import fields
+from marshmallow.validate import Length
 
 from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, Moment, PlainText, Text
+from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
+from app.items.schemas import QUANTITY_MAX
 from app.naming import NAME_LENGTH
-from app.openapi.examples import ACTION, MAP, PLAYER, PLAYER_ID
+from app.openapi.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID
 
 AT, DONE_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:04:21.430Z"
-LONGEST_MESSAGE = 1000
+LONGEST_MESSAGE, MOST_ITEMS = 1000, 20
 
 
 class WarpArgs(Schema):
@@ -44,6 +46,18 @@ class ChatArgs(Schema):
     Target = PlainText(
         NAME_LENGTH, allow_none=True, example=None, description="Passed to the game."
     )
+
+
+class LetterItemArgs(Schema):
+    ItemId = Guid(required=True, example=ITEM)
+    Quantity = Integer(1, QUANTITY_MAX, required=True, example=1)
+
+
+class LetterArgs(Schema):
+    Message = PlainText(
+        LONGEST_MESSAGE, shortest=1, has_lines=True, required=True, example="Here it is."
+    )
+    Items = List(fields.Nested(LetterItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
 
 
 class SaidSchema(Schema):
@@ -94,6 +108,9 @@ class ActionSchema(Schema):
     Taken = Moment(allow_none=True, example=DONE_AT)
     TakenBy = Text(allow_none=True, example="world-1", description="The game server that took it.")
     Done = Moment(allow_none=True, example=DONE_AT)
+    GivenAt = Moment(
+        allow_none=True, example=None, description="When the player got the items of a letter."
+    )
     Error = Text(allow_none=True, example=None, description="Why the game refused it.")
     Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
 

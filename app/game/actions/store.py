@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,13 +18,15 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.changes import Intent
+from app.changes import Applied, Intent
 from app.errors import KeyReused, OutcomeUnknown, Unavailable
 from app.game.actions.domain import (
     ANSWER_FIELDS,
     ENDED,
+    LETTER,
     LOOKED_WITHIN,
     ActionNotFound,
+    CannotWithdraw,
     NoGame,
     is_answered,
     new_action,
@@ -35,7 +37,7 @@ from app.game.actions.domain import (
 from app.limits import Limiter
 from app.paging import CursorPage
 from app.request_scope import wait_deadline, working
-from app.storage.bulk import rewrite
+from app.storage.bulk import FreeTexts
 from app.storage.client import Storage
 from app.storage.committed import confirm, majority_holds
 from app.storage.erasure_records import ErasureRecords
@@ -43,7 +45,15 @@ from app.storage.errors import explain
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import GUID, MOMENT, MOMENT_OR_NULL, TEXT, TEXT_OR_NULL, object_shape
+from app.storage.schema.shapes import (
+    FLAG,
+    GUID,
+    MOMENT,
+    MOMENT_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    object_shape,
+)
 from app.storage.update_from_difference import as_read
 from app.types import Document
 
@@ -68,11 +78,13 @@ ACTIONS = CollectionPlan(
             "Error": TEXT_OR_NULL,
             "Result": {"bsonType": ["object", "null"]},
         },
-        {"TakerId": GUID, "RequestKey": TEXT, "Fingerprint": TEXT_OR_NULL, "ExpiresAt": MOMENT},
+        {"TakerId": GUID, "RequestKey": TEXT, "Fingerprint": TEXT_OR_NULL, "ExpiresAt": MOMENT}
+        | {"ItemsDue": FLAG, "GivenAt": MOMENT, "Withdrawn": MOMENT},
     ),
     (
         # By expiry time, so that the many lapsed actions are skipped.
         index("waiting", "TakeBefore", partialFilterExpression={"Taken": None}),
+        index("items", "Done", partialFilterExpression={"ItemsDue": True}),
         index("time", "At", "_id"),
         index("kind", "Kind", "At", "_id"),
         index("subject", "Subject.Id", "At", "_id"),
@@ -89,13 +101,6 @@ WAIT_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
 # Fields with free text of staff or of the game.
 TEXTS = ["Arguments", "Reason", "Error", "Result"]
-
-
-class Asked(NamedTuple):
-    """An action, and whether an earlier attempt of the same request stored it."""
-
-    action: Document
-    replayed: bool = False
 
 
 class ActionFilters(NamedTuple):
@@ -118,18 +123,18 @@ class Actions:
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
-    def ask(self, subject: Document, intent: Intent) -> Asked:
+    def ask(self, subject: Document, intent: Intent) -> Applied:
         """Store an action for the game, once per Idempotency-Key."""
-        if intent.key is not None and (earlier := self._earlier(subject, intent)):
+        if earlier := self.find_earlier(subject, intent):
             return earlier
-        if not self.is_game_looking():
+        if intent.operation != LETTER and not self.is_game_looking():
             raise NoGame
         now = self.now()
         action = new_action(str(uuid.uuid4()), subject, intent, now)
         try:
             self._actions.insert_one({**action, **self._journals.expiry_of(now)})
         except DuplicateKeyError:
-            earlier = self._earlier(subject, intent)
+            earlier = self.find_earlier(subject, intent)
             if earlier is None:
                 # The earlier action was rolled back, or has expired.
                 message = "The same request is already being processed; please try again."
@@ -142,9 +147,12 @@ class Actions:
         by = action["By"]
         named = {by["UserId"]: by["Name"], subject["Id"]: subject["Name"]}
         self._erasures.reopen_named(named, lambda: texts_of(action))
-        return Asked(action)
+        return Applied(action)
 
-    def _earlier(self, subject: Document, intent: Intent) -> Asked | None:
+    def find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
+        """Return the action of the same request from before; None if it is new."""
+        if intent.key is None:
+            return None
         found = self._actions.find_one({"RequestKey": request_key(subject, intent)})
         if found is None:
             return None
@@ -153,7 +161,18 @@ class Actions:
         found = valid_action(found)
         if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
-        return Asked(found, replayed=True)
+        return Applied(found, replayed=True)
+
+    def withdraw(self, letter_id: str) -> Document:
+        """Withdraw a letter that no game has taken; repeating it changes nothing."""
+        now = {"Taken": self.now(), "Withdrawn": self.now(), "ItemsDue": False}
+        waiting = {"_id": letter_id, "Kind": LETTER, "Taken": None}
+        self._actions.update_one(waiting, {"$set": now})
+        action = self.get(letter_id)
+        confirm(self._actions, _as_answered(action))
+        if state_of(action, self.now()) != "withdrawn":
+            raise CannotWithdraw
+        return action
 
     def is_game_looking(self) -> bool:
         """Tell whether a game has polled for actions recently."""
@@ -211,11 +230,12 @@ class Actions:
         yield from map(valid_action, self._actions.find(where, sort=NEWEST_FIRST))
 
 
-class ActionTraces:
+class ActionTraces(FreeTexts):
     """Personal data in the actions of one database, for erasures."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._actions = db[ACTIONS.name]
+        super().__init__(self._actions, *TEXTS)
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
         """Delete the actions about a person; of the author of others, keep only the id."""
@@ -225,15 +245,6 @@ class ActionTraces:
         hidden = {"By.Key": "", "RequestKey": "", "Fingerprint": ""}
         nameless = {"$set": {"By.Name": None, "RequestId": None}, "$unset": hidden}
         yield self._actions.update_many(own, nameless).modified_count
-
-    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
-        """Yield the collection, the id and the texts of all actions."""
-        for action in self._actions.find({}, TEXTS):
-            yield ACTIONS.name, action["_id"], texts_of(action)
-
-    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
-        """Apply a rule to the free texts of all actions."""
-        yield from rewrite(self._actions, self._actions.find({}, TEXTS), rule)
 
 
 def texts_of(action: Document) -> Iterator[Any]:

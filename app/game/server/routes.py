@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flask import Response, current_app
 
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
-from app.errors import NotFound
+from app.errors import NotFound, Unavailable
 from app.execution import change_route
 from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, public_action
 from app.game.server.operations import SAVE
@@ -22,7 +24,7 @@ from app.game.server.schemas import (
     TakeActionsArgs,
     TakenActionsSchema,
 )
-from app.game.server.store import TakenActions, Taker
+from app.game.server.store import Letters, TakenActions, Taker
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
@@ -38,6 +40,7 @@ blp = Blueprint("GameServer", __name__, url_prefix="/api/v1/game", group="Game")
 of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", group="Players")
 
 actions = current(TakenActions)
+letters = current(Letters)
 players = current(Players)
 
 
@@ -105,7 +108,7 @@ def take_actions(args: Document) -> Document:
     found: list[Document] = []
     if args["Unanswered"]:
         found += actions.unanswered(taker, args["Most"])
-    found += actions.take(taker, args["Most"] - len(found))
+    found += actions.take(taker, args["Most"] - len(found), args["Players"])
     now = actions.now()
     return {"Values": [public_action(action, now) for action in found]}
 
@@ -128,6 +131,8 @@ def answer_action(args: Document, action_id: str) -> Document:
     """
     error = masked(args["Error"]) if args["Error"] else None
     action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])
+    with suppress(Unavailable):  # the service tries again later
+        letters.give(action["_id"])
     return public_action(action, actions.now())
 
 

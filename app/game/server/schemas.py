@@ -16,7 +16,7 @@ from app.spells.schemas import KnownSpellSchema
 from app.variables.schemas import VariableSchema
 
 MOST_PLAYERS = 10_000
-MOST_ACTIONS = 100
+MOST_ACTIONS, MOST_READERS = 100, 1000
 LONGEST_GAME = 64
 NUMBER_OF_STATS = 5
 
@@ -87,6 +87,13 @@ class GameArgs(Schema):
 
 class TakeActionsArgs(GameArgs):
     Most = Integer(1, MOST_ACTIONS, load_default=20, example=20)
+    Players = List(
+        Guid(),
+        load_default=list,
+        validate=Length(max=MOST_READERS),
+        example=[PLAYER_ID],
+        description="Players who are online: take the letters to them instead of actions.",
+    )
     Unanswered = Flag(
         load_default=False,
         example=False,

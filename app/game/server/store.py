@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from app.errors import Invalid, InvalidField
-from app.game.actions.domain import LOOKED_WITHIN, ActionNotFound, AnsweredOtherwise, NotTaken
+from app.changes import Intent, Origin
+from app.errors import Conflict, Invalid, InvalidField, NotFound, Unavailable
+from app.game.actions.domain import (
+    LETTER,
+    LOOKED_WITHIN,
+    ActionNotFound,
+    AnsweredOtherwise,
+    NotTaken,
+)
 from app.game.actions.store import ACTIONS, GAMES, texts_of
+from app.items.operations import GIVE
+from app.items.store import Catalogue
+from app.items.transfers.domain import receive
+from app.items.undo import CONTAINERS
+from app.naming import Lookup
+from app.players.store import Players
 from app.storage.bulk import encode
 from app.storage.client import Storage
-from app.storage.committed import confirm, confirm_absent
+from app.storage.committed import committed, confirm, confirm_absent
 from app.storage.erasure_records import ErasureRecords
+from app.storage.unfinished import Unfinished
 from app.storage.update_from_difference import as_read
 from app.types import Document, is_deep
 
@@ -23,6 +38,8 @@ LARGEST_RESULT, DEEPEST = 4096, 20
 # Requests choose the names of game servers freely, so each account keeps only so many, for so long.
 MOST_GAMES = 100
 FORGOTTEN_AFTER = timedelta(days=30)
+# Letters whose items are to be given.
+DELIVERED = {"ItemsDue": True, "Done": {"$type": "date"}, "Error": None}
 
 
 class Taker(NamedTuple):
@@ -60,18 +77,21 @@ class TakenActions:
         if beyond:
             self._games.delete_many({"_id": {"$in": beyond}})
 
-    def take(self, taker: Taker, most: int) -> Sequence[Document]:
-        """Take the oldest open actions for a game server."""
+    def take(self, taker: Taker, most: int, player_ids: Sequence[str] = ()) -> Sequence[Document]:
+        """Take the oldest open actions for a game server, or the letters to these players."""
         taken: Sequence[Document] = []
-        while len(taken) < most and (action := self._take_one(taker)):
+        while len(taken) < most and (action := self._take_one(taker, player_ids)):
             taken = [*taken, action]
         return taken
 
-    def _take_one(self, taker: Taker) -> Document | None:
+    def _take_one(self, taker: Taker, player_ids: Sequence[str]) -> Document | None:
         now = self.now()
         whose: Document = {} if taker.sees_users else {"Subject.Kind": {"$ne": "user"}}
+        where = {"TakeBefore": {"$gt": now}, **whose}
+        if player_ids:
+            where = {"Kind": LETTER, "Subject.Id": {"$in": list(player_ids)}}
         return self._actions.find_one_and_update(
-            {"Taken": None, "TakeBefore": {"$gt": now}, **whose},
+            {"Taken": None, **where},
             {"$set": {"Taken": now, "TakenBy": taker.game, "TakerId": taker.account_id}},
             sort=[("TakeBefore", 1)],
             return_document=ReturnDocument.AFTER,
@@ -80,7 +100,8 @@ class TakenActions:
     def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
         """Return recent actions that a game server took and has not answered; it may miss them."""
         lately = {**_taken_by(taker), "Done": None, "Error": None}
-        since = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
+        recent = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
+        since = {"$or": [recent, {"Kind": LETTER}]}
         return list(self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most))
 
     def answer(
@@ -106,6 +127,46 @@ class TakenActions:
         if any(action.get(name) != value for name, value in said.items()):
             raise AnsweredOtherwise(action_id)
         return action
+
+
+class Letters:
+    """Gives players the items of letters that the game has delivered (app/storage/unfinished.py).
+
+    Until the game writes Done, the items belong to the letter. Then the service gives them, once:
+    the entry of the player has a key that is unique to the letter.
+    """
+
+    def __init__(self, storage: Storage, players: Players, catalogue: Catalogue) -> None:
+        self._actions = storage.db[ACTIONS.name]
+        self._players, self._catalogue, self._now = players, catalogue, storage.clock.now
+
+    def unfinished(self) -> Unfinished:
+        return Unfinished("letter with items", self._ids, self.give)
+
+    def _ids(self) -> Sequence[str]:
+        return [letter["_id"] for letter in self._actions.find(DELIVERED, ["_id"])]
+
+    def give(self, letter_id: str) -> None:
+        """Give the items of a delivered letter, or raise Unavailable while there is no room."""
+        # The game's answer may still be rolled back.
+        letter = committed(self._actions).find_one({"_id": letter_id, **DELIVERED})
+        if letter is None:
+            return
+        by, items = letter["By"], letter["Arguments"]["Items"]
+        sender = Origin(
+            by["UserId"], by["Name"], letter["Via"], None, letter["Reason"], by.get("Key")
+        )
+        # Clients send keys of ASCII only.
+        meant = Intent(GIVE.name, sender, {"Letter": letter_id}, key=f"✉{letter_id}")
+        came = [{"Path": "Inventory", "Before": item, "After": None} for item in items]
+        limits = self._catalogue.limits
+        rule = partial(receive, changes=came, bankoverflow=True, limits_of=limits)
+        try:
+            self._players.change(Lookup.parse(letter["Subject"]["Id"]), CONTAINERS, rule, meant)
+        except (Conflict, NotFound) as error:
+            raise Unavailable(str(error)) from error
+        given = {"ItemsDue": False, "GivenAt": self._now()}
+        self._actions.update_one({"_id": letter_id}, {"$set": given})
 
 
 def _taken_by(taker: Taker) -> Document:

@@ -230,6 +230,7 @@ STEPS: list[Step] = [
     only_schema,  # approvals
     only_schema,  # events of the game
     only_schema,  # lists of banned and muted users, and of new players
+    only_schema,  # letters to players
 ]
 CURRENT = FIRST + len(STEPS)
 

@@ -1,0 +1,227 @@
+"""Letters to players: they wait for the game, and their items are neither lost nor made twice."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+import pytest
+
+from app.auth.permissions import Permission
+from app.changes import Intent, Origin
+from app.game.actions.domain import new_action, state_of
+from app.game.server.store import Letters
+from app.storage.client import Storage
+from app.storage.unfinished import UnfinishedWork
+from tests.applications import service
+from tests.callers import Caller
+from tests.console_visitor import page_of, visitor
+from tests.factories import guid, numbered_guid
+from tests.game import look, playing
+
+POTION, SWORD = (numbered_guid(number) for number in (71, 72))
+GIFTS = [{"ItemId": POTION, "Quantity": 5}, {"ItemId": SWORD, "Quantity": 1}]
+HELD = {"0": GIFTS[0], "1": GIFTS[1]}
+FULL = {str(slot): {"ItemId": guid(), "Quantity": 1} for slot in range(35)}
+BANK = {str(slot): {"ItemId": guid(), "Quantity": 1} for slot in range(100)}
+
+
+@pytest.fixture
+def ann(world):
+    return world.add_player(Name="Ann")["_id"]
+
+
+@pytest.fixture
+def letter(staff, ann):
+    return staff("POST players/Ann/letters", {"Message": "Sorry.", "Items": GIFTS}).json
+
+
+def take(staff, *players, game="world-1", **more):
+    body = {"Game": game, "Players": [*players], **more}
+    return staff("POST game/actions", body).json["Values"]
+
+
+def answer(staff, letter, status=200, **body):
+    return staff(f"POST game/actions/{letter['Id']}", {"Game": "world-1", **body}, status).json
+
+
+def inventory(db, player_id):
+    return db.players.find_one({"_id": player_id})["Inventory"]
+
+
+def finish(app):
+    UnfinishedWork([service(app, Letters).unfinished()]).finish_all()
+
+
+def test_a_letter_waits_for_its_player_and_brings_the_items_with_an_entry(staff, ann, letter, db):
+    assert (letter["State"], letter["Kind"], letter["Subject"]["Name"]) == (
+        "waiting",
+        "letter",
+        "Ann",
+    )
+    # No game need run, and none takes it that only asks for actions.
+    assert take(staff) == take(staff, guid()) == []
+    (taken,) = take(staff, ann)
+    assert (taken["Id"], taken["State"], taken["Arguments"]["Items"]) == (
+        letter["Id"],
+        "taken",
+        GIFTS,
+    )
+    assert (take(staff, ann), inventory(db, ann)) == ([], {})
+    answer(staff, letter)
+    read = staff(f"GET actions/{letter['Id']}").json
+    assert (read["State"], bool(read["GivenAt"])) == ("done", True)
+    assert inventory(db, ann) == HELD
+    (entry,) = staff("GET players/Ann/history").json["Values"]
+    assert (entry["Operation"], entry["By"]["Name"]) == ("give", "Clerk")
+    answer(staff, letter)
+    assert inventory(db, ann) == HELD
+    staff(f"POST history/{entry['Id']}/undo")
+    assert inventory(db, ann) == {}
+
+
+def test_a_game_that_dies_before_it_delivers_gets_the_letter_again(app, staff, ann, letter, db):
+    take(staff, ann)
+    db.actions.update_one(
+        {"_id": letter["Id"]}, {"$set": {"At": datetime(2026, 1, 1, tzinfo=timezone.utc)}}
+    )
+    finish(app)
+    assert inventory(db, ann) == {}
+    (again,) = take(staff, Unanswered=True)
+    assert again["Id"] == letter["Id"]
+    assert take(staff, ann, game="world-2", Unanswered=True) == []
+
+
+def test_the_answer_of_a_game_with_a_driver_is_enough_even_if_every_worker_gives(
+    app, ann, letter, db
+):
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock is not for threads")
+    now = datetime.now(timezone.utc)
+    done = {"Taken": now, "TakenBy": "world-1", "Done": now}
+    db.actions.update_one({"_id": letter["Id"]}, {"$set": done})
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: finish(app), range(8)))
+    assert inventory(db, ann) == HELD
+    # A worker that died before it noted the gift has given it nevertheless.
+    db.actions.update_one({"_id": letter["Id"]}, {"$set": {"ItemsDue": True}})
+    finish(app)
+    assert inventory(db, ann) == HELD
+
+
+def test_items_wait_for_room_and_for_a_deleted_player(app, staff, ann, letter, db):
+    db.players.update_one({"_id": ann}, {"$set": {"Inventory": FULL, "Bank": BANK}})
+    take(staff, ann)
+    assert answer(staff, letter)["State"] == "done"
+    assert staff(f"GET actions/{letter['Id']}").json["GivenAt"] is None
+    deleted = staff("DELETE players/Ann")
+    finish(app)
+    staff(f"POST history/{deleted.headers['X-History-Id']}/undo")
+    db.players.update_one({"_id": ann}, {"$set": {"Inventory": {}}})
+    finish(app)
+    assert inventory(db, ann) == HELD
+
+
+def test_a_letter_that_the_game_refuses_brings_nothing(app, staff, ann, letter, db):
+    take(staff, ann)
+    assert answer(staff, letter, Error="The post is closed.")["State"] == "failed"
+    finish(app)
+    assert inventory(db, ann) == {}
+
+
+def test_a_letter_is_withdrawn_while_no_game_has_taken_it(app, staff, ann, letter, db):
+    withdrawn = [staff(f"POST actions/{letter['Id']}/withdraw").json for _ in range(2)]
+    assert [one["State"] for one in withdrawn] == ["withdrawn"] * 2
+    assert take(staff, ann) == []
+    other = staff("POST players/Ann/letters", {"Message": "Sorry."}).json
+    take(staff, ann)
+    assert (
+        staff(f"POST actions/{other['Id']}/withdraw", status=409).json["Code"] == "CANNOT_WITHDRAW"
+    )
+    staff(f"POST actions/{guid()}/withdraw", status=404)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_letter_is_either_taken_or_withdrawn(app, staff, ann, db, number):
+    """Whoever comes first: the game and the sender at once."""
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock is not for threads")
+    letter = staff("POST players/Ann/letters", {"Message": "Sorry.", "Items": GIFTS}).json
+    requests = [
+        ("POST game/actions", {"Game": "world-1", "Players": [ann]}),
+        (f"POST actions/{letter['Id']}/withdraw", None),
+    ]
+
+    def send(request):
+        return Caller(app.test_client(), staff.headers, "/api/v1/")(*request, None)
+
+    with ThreadPoolExecutor(2) as pool:
+        taken, withdrawn = pool.map(send, requests)
+    assert bool(taken.json["Values"]) == (withdrawn.status_code == 409)
+
+
+def test_items_count_once_when_the_letter_is_sent(person, ann):
+    limited = person(ItemsPerDay=10, LargestQuantity=8)
+    body = {"Message": "Sorry.", "Items": GIFTS}
+    first = limited("POST players/Ann/letters", body, Idempotency_Key="one").json
+    again = limited("POST players/Ann/letters", body, Idempotency_Key="one")
+    assert (again.json["Id"], again.headers["Idempotency-Replayed"]) == (first["Id"], "true")
+    assert limited("GET info/limits").json["LeftToday"] == 4
+    limited("POST players/Ann/letters", body, 403)
+    limited("POST players/Ann/letters", {"Message": "x", "Items": [GIFTS[0]] * 2}, 403)
+    limited("POST players/Ann/letters", {"Message": "Without items."})
+    assert limited("GET info/limits").json["LeftToday"] == 4
+
+
+def test_items_need_the_permission_to_move_them(person, ann):
+    chatty = person("Chatty", (Permission.GAME_ACT,))
+    chatty("POST players/Ann/letters", {"Message": "Hello."})
+    refusal = chatty("POST players/Ann/letters", {"Message": "Hello.", "Items": GIFTS}, 403).json
+    assert "items.move" in refusal["Message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"Message": ""},
+        {"Message": "x", "Items": [{"ItemId": POTION}]},
+        {"Message": "x", "Items": GIFTS * 11},
+    ],
+)
+def test_a_wrong_letter_is_refused(staff, ann, db, body):
+    staff("POST players/Ann/letters", body, 400)
+    assert db.actions.count_documents({}) == 0
+
+
+def test_a_letter_never_lapses():
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    intent = Intent("letter", Origin(None, "clerk", "api"), {"Message": "x", "Items": []})
+    letter = new_action(guid(), {"Kind": "player", "Id": guid(), "Name": "Ann"}, intent, at)
+    assert state_of(letter, datetime.now(timezone.utc)) == "waiting"
+    assert "ItemsDue" not in letter
+
+
+def test_the_console_sends_shows_and_withdraws_a_letter(app, world, ann, db):
+    world.add_object(Id=SWORD, Name="Iron Sword")
+    clerk = visitor(app, world)
+    fields = {"Message": "Sorry.\nHere it is.", "itemid": "Iron Sword", "quantity": "1"}
+    page = clerk.led_to(clerk.submit(f"/players/{ann}/letter", 303, **fields))
+    assert "The letter waits until Ann is online." in page_of(page)
+    assert "1 Iron Sword" in page_of(page)
+    (letter,) = db.actions.find()
+    assert letter["Arguments"]["Items"] == [{"ItemId": SWORD, "Quantity": 1}]
+    path = f"/game/{letter['_id']}"
+    assert "Withdraw</button>" in clerk.get(path).text
+    page = clerk.led_to(clerk.submit(f"{path}/withdraw", 303))
+    assert "withdrawn" in page_of(page)
+    assert "Withdraw</button>" not in page.text
+    assert "no game has taken" not in page_of(clerk.submit(f"{path}/withdraw", 303))
+    clerk.submit(f"/players/{ann}/letter", 400, Message="x", itemid="No such item")
+
+
+def test_the_overview_tells_that_the_game_has_stopped(app, world, db):
+    clerk = visitor(app, world)
+    assert "The game has stopped" not in clerk.read()
+    look(db, ago=3600)
+    assert "The game has stopped" in clerk.read()
+    with playing(db):
+        assert "The game has stopped" not in clerk.read()
