@@ -235,7 +235,7 @@ BODIES = {
         ]
     },
     "items/give-back": {"event": EVENT},
-    "[player]/letters": {"Message": "Here it is.", "Items": [{"ItemId": ITEM, "Quantity": 1}]},
+    "[player]/letters": {"Message": "Here it is."},
     "game/actions": {"Game": "door"},
     "game/actions/[action]": {"Game": "door"},
     "players/[player_id]": {"Level": 3},

@@ -10,7 +10,8 @@ the driver for that language. The rules, and the code that follows them:
    writer was faster: read again, and decide again. A write sets single fields and slots, never
    whole documents, and a change of two characters is a transaction (Characters).
 2. A change stream reports gifts and other changes by others (Gifts).
-3. The game polls for actions such as a kick, takes them and answers them (Actions).
+3. The game polls for actions such as a kick, and for letters to its players, takes them and answers
+   them (Actions). It reports trades as events, so that support can tell what left whom (World).
 4. The game reports in bulk who is online, without incrementing Version. Bans and mutes are fields
    of the account (World: log_in, log_out, look_up_penalties).
 5. A new account or character has all fields, two of them derived from its name (named).
@@ -27,7 +28,7 @@ import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ WIDTH, HEIGHT = 32, 26
 TICK_SECONDS, DOORS_SECONDS, KICKED_SECONDS = 0.1, 2, 20
 FIRST_ANSWER_SECONDS, LAST_ANSWER_SECONDS = 3, 5
 LOOK_SECONDS = 1  # if no game polls for ten seconds, the service refuses actions
+EVENT_DAYS = 30  # QM_GAME_EVENT_DAYS
 PRESENCE_SECONDS = 30  # after QM_ONLINE_TTL_SECONDS (300), a player counts as offline
 NOT_DELETED = {"DeletedAt": {"$exists": False}}  # else the service is deleting it
 UNREAD = {"Journal": 0, "Notes": 0, "NameTails": 0}  # fields of the service, or not needed here
@@ -358,6 +360,19 @@ class Actions:
                 answer = {"$set": {"Error": str(refusal)}}
             self.actions.update_one({"_id": action["_id"]}, answer)
 
+    def take_letters(self) -> None:
+        """Show letters to players who are online, and those again that we have not answered.
+
+        The service gives the items of a letter when we have answered, and tells it as any gift.
+        """
+        playing = {"Kind": "letter", "Subject.Id": {"$in": list(self.world.characters.copies)}}
+        open_ = {"TakenBy": self.name, "TakerId": None, "Done": None, "Error": None}
+        where = {**playing, "$or": [{"Taken": None}, open_]}
+        taken = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": self.name}}
+        while letter := self.actions.find_one_and_update(where, taken, sort=[("At", 1)]):
+            self.tell(f"[letter to {letter['Subject']['Name']}] {letter['Arguments']['Message']}")
+            self.actions.update_one({"_id": letter["_id"]}, {"$currentDate": {"Done": True}})
+
     def do(self, kind: str, subject: Document, arguments: Document) -> Document | None:
         """Execute an action, and return its result."""
         if kind not in self.kinds:
@@ -576,14 +591,31 @@ class World:
         _, one = any_of(self.characters.copies)
         doing = dice.choices(list(self.doings), list(self.doings.values()))[0]
         changes = getattr(self, doing)(one)
+        before = {id_: self.characters.copies[id_] for id_ in changes}
         try:
-            self.done[doing] += not changes or self.characters.write(changes)
+            is_done = not changes or self.characters.write(changes)
+            self.done[doing] += is_done
+            if doing == "trade" and is_done and changes:
+                self.report_trade(before, changes)
         except OperationFailure as error:
             if error.code not in DAMAGED:
                 raise
             self.screen.tell(f"{one['Name']} is damaged, and is not played: {reason(error)}.")
             self.log_out(changes)
             self.mine = {id_: user for id_, user in self.mine.items() if id_ not in changes}
+
+    def report_trade(self, before: dict[str, Document], changes: dict[str, Change]) -> None:
+        """Tell support what left whom, with its properties, so that it can be given back."""
+        now = datetime.now(timezone.utc)
+        kept = {"At": now, "ExpiresAt": now + timedelta(days=EVENT_DAYS)}
+        for id_, change in changes.items():
+            ((path, got),) = change.items()
+            lost = (before[id_].get("Inventory") or {}).get(path.partition(".")[2])
+            items = [{**lost, "Quantity": -lost["Quantity"]}] if lost else []
+            event = {"_id": str(uuid.uuid4()), "Player": id_, "Kind": "trade", **kept}
+            (other,) = changes.keys() - {id_}
+            moved = {"Items": [*items, *([got] if got else [])], "With": other}
+            self.db["game_events"].insert_one({**event, **moved})
 
     def run(self) -> None:
         """Run the chores when they are due, until the end; wait while the database is down."""
@@ -593,6 +625,7 @@ class World:
             self.open_doors: DOORS_SECONDS,
             self.actions.say_that_we_look: LOOK_SECONDS,
             self.actions.take_all: TICK_SECONDS,
+            self.actions.take_letters: LOOK_SECONDS,
             self.gifts.look: TICK_SECONDS,
             self.play: 1 / self.options.pace,
         }

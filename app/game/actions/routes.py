@@ -248,7 +248,8 @@ def send_letter(args: Document, key: Lookup) -> Response:
     the player gets them, with a history entry, when the game has delivered the letter.
     """
     sent = asking.send_letter(key, args)
-    letter = public_action(sent.action, actions.now())
+    # As it is stored: a repeated request gets the same answer.
+    letter = public_action(actions.get(sent.action["_id"]), actions.now())
     return json_response(letter, headers=replayed_headers(sent.replayed))
 
 
