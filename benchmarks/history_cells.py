@@ -96,7 +96,7 @@ def _cursor(entry: Document) -> str:
 
 def _served(entry: Document) -> Document:
     by = {"Key": None, **entry["By"]}
-    undo = {"ApprovedBy": None, "Undoes": None, "UndoneBy": None, "Warning": None}
+    undo = {"ApprovedBy": None, "Batch": None, "Undoes": None, "UndoneBy": None, "Warning": None}
     return {"Id": entry["_id"], "By": by, **undo, **{name: entry[name] for name in FIELDS}}
 
 

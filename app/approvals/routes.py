@@ -28,6 +28,7 @@ from app.approvals.store import Approvals
 from app.auth.permissions import Permission, SignedIn
 from app.auth.scopes import KeyAccess
 from app.auth.views import read_route
+from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -36,7 +37,7 @@ from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.openapi.examples import BATCH
+from app.openapi.examples import BATCH, PLAYER
 from app.types import Document
 
 ABOUT = "Asking colleagues to approve what is over a limit."
@@ -54,7 +55,15 @@ UNKNOWN = ApprovalNotFound(BATCH)
 DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
 
 
-@read("", ApprovalSchema, *ASKS, args=AskArgs(), method="POST", is_body_required=True)
+@read(
+    "",
+    ApprovalSchema,
+    *ASKS,
+    args=AskArgs(),
+    method="POST",
+    is_body_required=True,
+    refuses=(NotFound("player", PLAYER),),
+)
 @blp.leaves_no_entry
 @blp.idempotent
 def ask_for_approval(args: Document) -> Response:
