@@ -202,6 +202,7 @@ def add_background(services: Services) -> None:
     deletions, erasures, batches = services[Deletions], services[Erasures], services[Batches]
     requests, context = services[Approvals], services.app.app_context
     finish_approval = partial(finish_abandoned, context)
+    begin_erasure = partial(erasures.begin_due, online_since=services[Players].online_since)
     is_ready = services[Preparation].is_ready
     work = UnfinishedWork(
         (
@@ -209,6 +210,7 @@ def add_background(services: Services) -> None:
             services[Transfers].unfinished(),
             services[Letters].unfinished(),
             Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
+            Unfinished("planned erasure", erasures.due, begin_erasure),
             Unfinished("approval", requests.unfinished, finish_approval),
             Unfinished("plan of a batch", batches.find_stale, batches.remove),
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),

@@ -251,6 +251,7 @@ MAY_BE_0 = (
     "MAX_REQUESTS_JITTER",
     "HISTORY_DAYS",
     "GAME_EVENT_DAYS",
+    "ERASURE_DELAY_DAYS",
 )
 LARGEST_NUMBER = 2**31 - 1
 # One day. pymongo and sockets reject much longer timeouts, with misleading errors.
@@ -277,6 +278,7 @@ MAXIMA = {
     "ARGON2_PARALLELISM": 255,
     "HISTORY_DAYS": 36_500,
     "GAME_EVENT_DAYS": 36_500,
+    "ERASURE_DELAY_DAYS": 365,
     "CHARACTER_NAME_SHORTEST": 255,
     "CHARACTER_NAME_LONGEST": 255,
 }

@@ -187,6 +187,8 @@ class Settings:
     HISTORY_DAYS: int = 400
     # How many days an event that the game reports is kept, at most as long as history; 0: as long.
     GAME_EVENT_DAYS: int = 30
+    # How many days an erasure of the API or the console waits, and can be withdrawn; 0: none.
+    ERASURE_DELAY_DAYS: int = 0
     # What always needs the approval of a second person, comma-separated: batches>500 (rows),
     # erasures, roles.
     APPROVAL: list[str] = []

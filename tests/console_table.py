@@ -18,8 +18,6 @@ GET   /console/suggest/[type]                   api
 GET   /console/players                          api
 GET   /console/players/online                   api
 GET   /console/players.csv                      api
-GET   /console/players/online.csv               api
-GET   /console/players/[player]/history.csv     api
 GET   /console/players/[player]                 api
 GET   /console/players/[player]/spells          api
 GET   /console/players/[player]/variables       api
@@ -38,7 +36,6 @@ GET   /console/users/muted                      api users.query
 GET   /console/users.csv                        api users.query
 GET   /console/users/banned.csv                 api users.query
 GET   /console/users/muted.csv                  api users.query
-GET   /console/users/[user]/history.csv         api users.query
 GET   /console/users/[user]                     api users.query
 GET   /console/users/[user]/history             api users.query
 GET   /console/users/[user]/notes               api users.query
@@ -59,12 +56,8 @@ POST  /console/users/[user]/keys/[one]/revoke   api users.query users.manage
 POST  /console/users/[user]/second-factor       api users.query users.manage
 POST  /console/users/[user]/erase               api users.query users.manage
 GET   /console/game                             api
-GET   /console/game.csv                         api
-GET   /console/chat.csv                         api
 GET   /console/history.csv                      api
 GET   /console/batches.csv                      api
-GET   /console/approvals.csv                    api
-GET   /console/catalogue/[type].csv             api
 GET   /console/game/[action]                    api
 POST  /console/game/[letter]/withdraw           api
 GET   /console/chat                             api
@@ -94,8 +87,6 @@ POST  /console/catalogue/servervariable/[global]/value  api
 GET   /console/report                           api
 GET   /console/health                           api
 GET   /console/staff                            api users.query users.manage
-GET   /console/staff.csv                        api users.query users.manage
-GET   /console/roles.csv                        api users.query users.manage
 POST  /console/staff                            api users.query users.manage
 GET   /console/staff/[user]                     api users.query users.manage
 POST  /console/staff/[user]/roles               api users.query users.manage

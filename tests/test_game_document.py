@@ -62,6 +62,7 @@ TYPES = {
     "second factor": users.SECOND_FACTOR,
     "members": PLANS["guilds"].shape["properties"]["Members"],
     "identity": users.OPENID,
+    "plan": PLANS["users"].shape["properties"]["ErasureDue"],
     "items": PLANS["game_events"].shape["properties"]["Items"],
     "guid or null": PLANS["game_events"].shape["properties"]["With"],
     "object type": {"enum": [*OBJECT_TYPES, TIME]},

@@ -1,9 +1,13 @@
-"""Guilds in MongoDB, which only the game writes."""
+"""Guilds in MongoDB, which the game writes; only an erasure and an import change them, too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from pymongo.database import Database
+
 from app.errors import NotFound
-from app.guilds.domain import RECORD, SHAPE, listed_guild
+from app.guilds.domain import RECORD, SHAPE, listed_guild, ranks_of
 from app.paging import Page, Window
 from app.storage.client import Storage
 from app.storage.paging.orders import Order
@@ -12,7 +16,10 @@ from app.storage.schema.plan import CollectionPlan, index
 from app.types import Document
 
 BY_NAME = Order("name", [("NameKey", 1)])
-GUILDS = CollectionPlan("guilds", SHAPE, (index("name", "NameKey", unique=True),))
+MEMBER = "Members.PlayerId"
+GUILDS = CollectionPlan(
+    "guilds", SHAPE, (index("name", "NameKey", unique=True), index("member", MEMBER))
+)
 
 
 class Guilds:
@@ -31,3 +38,17 @@ class Guilds:
         """Return a page of guilds, by name."""
         page = self._pages.read(window, BY_NAME, RECORD)
         return page._replace(values=[listed_guild(guild) for guild in page.values])
+
+
+def guilds_of(db: Database[Document], ids: Sequence[str]) -> Iterator[Document]:
+    """Yield the guilds of these players, with the ranks of these players alone."""
+    for guild in db[GUILDS.name].find({MEMBER: {"$in": list(ids)}}, ["Name", "Members"]):
+        ranks = {id_: rank for id_, rank in ranks_of(guild).items() if id_ in ids}
+        yield {"Id": guild["_id"], "Name": guild.get("Name"), "Ranks": ranks}
+
+
+def remove_members(db: Database[Document], ids: Sequence[str]) -> int:
+    """Remove these players from all guilds; return how many guilds had one."""
+    these = {"$in": list(ids)}
+    pull = {"$pull": {"Members": {"PlayerId": these}}}
+    return db[GUILDS.name].update_many({MEMBER: these}, pull).modified_count

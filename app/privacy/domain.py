@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from app.auth.api_keys import keys_of
+from app.auth.permissions import RIGHTS
 from app.changes import Change
 from app.errors import Conflict, InvalidField, Unavailable
 from app.former_names import former_emails, former_names
@@ -35,6 +36,8 @@ CLOSED_FIELDS = (
     *("OpenId", "Roles", "GroupRoles"),
 )
 ERASED_AT = "ErasedAt"
+DUE = "ErasureDue"
+SCHEDULE = "schedule-erasure"
 # The arguments of operations whose values are constants of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
 SIDES = ("Before", "After")
@@ -66,6 +69,36 @@ class ErasureUnderWay(Unavailable):
         "to see when it is done."
     )
     retry_after = 1
+
+
+class ErasureBegun(Conflict):
+    sentence = "The erasure has begun, and cannot be withdrawn any more."
+
+
+class ErasureWithdrawn(Conflict):
+    # Redoing an erasure would skip its confirmation.
+    sentence = "The erasure was withdrawn: ask for it again instead."
+
+
+def schedule(user: Document, *, at: datetime, by: str | None) -> Change:
+    """Let an account be erased at a time, unless that is already planned; the answer is the time.
+
+    The rights that it has now are kept: if it has others by then, it is not erased.
+    """
+    if due := user.get(DUE):
+        return Change({}, due["At"])
+    rights = {name: user[name] for name in RIGHTS if name in user}
+    return Change({DUE: {"At": at, "By": by, "Rights": rights}}, at)
+
+
+def withdraw(user: Document, *, changes: list[Document]) -> Change:
+    """Withdraw an erasure that waits; what was withdrawn cannot be restored."""
+    due = user.get(DUE)
+    if due is None or all(change["After"] is None for change in changes):
+        raise ErasureWithdrawn
+    if ERASED_AT in user or due.get("IsBegun"):
+        raise ErasureBegun
+    return Change({DUE: None}, None)
 
 
 def close(user: Document, *, now: datetime) -> Change:
@@ -157,7 +190,7 @@ def anonymous(entry: Document) -> Document:
         **entry,
         "Subject": {**entry["Subject"], "Name": None},
         # The reason of an erasure belongs to the operator; names in it are masked.
-        "Reason": entry["Reason"] if entry["Operation"] == ERASE else None,
+        "Reason": entry["Reason"] if entry["Operation"] in (ERASE, SCHEDULE) else None,
         "Arguments": arguments,
         "RequestId": None,
         "Changes": changes,
@@ -260,6 +293,7 @@ def public_erasure(record: Document) -> Document:
     counts = record.get("Counts", {})
     return {
         "Id": record["_id"],
+        "DueAt": record.get("DueAt"),
         "BegunAt": record["BegunAt"],
         "FinishedAt": record.get("FinishedAt"),
         "Gone": {

@@ -44,6 +44,8 @@ def erase(
     _require_erasable(user, confirm, intent.origin.user_id)
     if intent.origin.user_id is not None and intent.origin.approved_by is None:
         guard.require_peer(user)
+    if erasures.delay and intent.origin.via != "cli":
+        return erasures.schedule(user["_id"], intent)
     # Another process may have finished it meanwhile.
     with suppress(NotFound):
         erasures.begin(user["_id"], intent)

@@ -19,6 +19,7 @@ from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
 from app.game_events.domain import public_event
 from app.game_events.store import GameEvents
+from app.guilds.store import guilds_of
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
@@ -86,6 +87,7 @@ class PersonalData:
         ids = [user_id, *(player["_id"] for player in [*characters, *deleted])]
         yield "Characters", map(self._character, characters)
         yield "DeletedCharacters", map(self._character, deleted)
+        yield "Guilds", guilds_of(self.storage.db, ids)
         yield "Notes", _notes(user.get("Notes"))
         used = self.budgets.used_today([id_ for id_, _ in keys_of(user)])
         yield "Keys", public_keys(user, now, used)

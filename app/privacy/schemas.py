@@ -43,7 +43,8 @@ class ErasureSchema(Schema):
     """What went of a person, and what stayed and why."""
 
     Id = Guid(example=USER_ID)
-    BegunAt = Moment(example=AT)
+    DueAt = Moment(allow_none=True, example=None, description="If it waits, when it begins.")
+    BegunAt = Moment(allow_none=True, example=AT)
     FinishedAt = Moment(allow_none=True, example=AT)
     Gone = fields.Nested(ErasedPartsSchema)
     Stayed = List(fields.Nested(StayedSchema))
@@ -64,6 +65,7 @@ class PersonalDataSchema(Schema):
     User = fields.Nested(StoredSchema)
     Characters = List(fields.Nested(StoredSchema), description="With all that they own and know.")
     DeletedCharacters = List(fields.Nested(StoredSchema), example=[])
+    Guilds = List(fields.Nested(StoredSchema), example=[])
     Notes = List(fields.Nested(StoredSchema), example=[])
     Keys = List(fields.Nested(StoredSchema), example=[])
     SignIns = List(fields.Nested(StoredSchema), example=[])

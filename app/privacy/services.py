@@ -25,6 +25,6 @@ def add_services(services: Services) -> None:
     # For this long, a worker may still have an erased caller cached, and finish a request of it.
     settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
     services.add(
-        Erasures(storage, services[Deletions], settling),
+        Erasures(storage, services[Deletions], settling, settings.ERASURE_DELAY_DAYS),
         PersonalData(storage, *(services[kind] for kind in SOURCES)),
     )

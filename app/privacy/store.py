@@ -21,10 +21,12 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
 from app.approvals.store import APPROVALS
+from app.auth.permissions import RIGHTS
 from app.batches.collections import BATCH_ROWS, BATCHES
-from app.changes import Intent, SubjectKind
+from app.changes import Intent, Origin, SubjectKind
 from app.errors import Busy, NotFound
 from app.game.actions.store import ACTIONS
+from app.guilds.store import GUILDS, guilds_of, remove_members
 from app.items.domain import BAG_SUBJECT
 from app.items.store import Bags
 from app.oauth.store import REFRESH_TOKENS
@@ -34,12 +36,16 @@ from app.players.deletion.store import Deletions
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     CLOSED_FIELDS,
+    DUE,
+    ERASE,
     ERASED_AT,
+    SCHEDULE,
     ErasureUnderWay,
     anonymous,
     close,
     digest_of,
     is_caller,
+    schedule,
     without_approver,
     without_author,
 )
@@ -88,6 +94,7 @@ class Erasures(ErasureRecords):
         storage: Storage,
         deletions: Deletions,
         settling_seconds: float,
+        delay_days: int = 0,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         # A primary that is cut off has stale data, and its writes are rolled back.
@@ -105,6 +112,7 @@ class Erasures(ErasureRecords):
         self._deleted = self._db[DELETED_PLAYERS.name]
         # For this long, workers may still have the person cached as a caller, and write the name.
         self._settling = timedelta(seconds=settling_seconds)
+        self.delay = timedelta(days=delay_days)
 
     def find(self, user_id: str | None, name: str | None) -> Document | None:
         """Return the erasure of an account by id, or by name until a day after it finished."""
@@ -116,6 +124,39 @@ class Erasures(ErasureRecords):
         """Return the names of a person's online characters."""
         found = self._players.find({"UserId": user_id}, ["Name", "Online", "LastSeen"])
         return [str(player.get("Name")) for player in found if players.is_online(player, since)]
+
+    def schedule(self, user_id: str, intent: Intent) -> Document:
+        """Let a person be erased after the delay; return what a record would contain."""
+        at = (self._clock.now() + self.delay).replace(microsecond=0)
+        rule = partial(schedule, at=at, by=intent.origin.user_id)
+        meant = intent._replace(operation=SCHEDULE)
+        swapper = self._storage.swapper(users.SUBJECT)
+        applied = swapper.swap({"_id": user_id}, (DUE, *RIGHTS), rule, meant)
+        return {"_id": user_id, "DueAt": applied.answer, "BegunAt": None}
+
+    def due(self) -> list[str]:
+        """Return the ids of accounts whose erasure has waited long enough."""
+        where = {f"{DUE}.At": {"$lte": self._clock.now()}, ERASED_AT: {"$exists": False}}
+        return [user["_id"] for user in self._users.find(where, ["_id"])]
+
+    def begin_due(self, user_id: str, online_since: Callable[[], datetime | None]) -> None:
+        """Begin an erasure that has waited, unless it is withdrawn or the person is online.
+
+        The claim and a withdrawal change the same field, so one of them finds it changed.
+        """
+        due = (self._users.find_one({"_id": user_id}, [DUE]) or {}).get(DUE)
+        if due is None or due["At"] > self._clock.now():
+            return
+        if self.online_characters(user_id, online_since()):
+            return
+        rights = {name: as_read(due["Rights"], name) for name in RIGHTS}
+        same = {"_id": user_id, f"{DUE}.At": due["At"], **rights}
+        claim = {"$set": {f"{DUE}.IsBegun": True, "Stamp": fresh_stamp()}}
+        if self._users.update_one(same, claim).matched_count:
+            author = self._users.find_one({"_id": due["By"]}, ["Name"]) or {}
+            origin = Origin(due["By"], str(author.get("Name") or ""), "service")
+            self.begin(user_id, Intent(ERASE, origin))
+            self.continue_erasure(user_id)
 
     def begin(self, user_id: str, intent: Intent) -> None:
         """Record that a person is being erased, and close the account."""
@@ -203,6 +244,8 @@ class Erasures(ErasureRecords):
             for name, where in _traces(record["_id"]):
                 for found in self._db[name].find(where, ["_id"]):
                     yield Trace(name, str(found["_id"]), record["_id"])
+            for guild in guilds_of(self._db, list(self.owners(record["Players"]))):
+                yield Trace(GUILDS.name, guild["Id"], record["_id"])
             for id_ in self._mentions.batches.erased_among([record["_id"], *record["Players"]]):
                 yield Trace(BATCH_ROWS.name, id_, record["_id"])
         # History is not searched: entries are checked before they leave their Journals.
@@ -243,6 +286,7 @@ class Erasures(ErasureRecords):
         yield self._erase_sign_ins(user_id)
         yield self._note_belongings(user_id)
         ids = _ids(self._record(user_id))
+        yield remove_members(self._db, ids)
         yield from self._mentions.actions.erase(ids, user_id)
         yield from self._mentions.batches.erase(ids, user_id)
         yield from self._mentions.approvals.erase(ids, user_id)

@@ -22,7 +22,7 @@ from app.users.store import record_costs
 # Fields that stay unchanged if a line does not contain them. Defaults would lift bans, and reset
 # the variables of a running game.
 ALONE = (
-    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt"),
+    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt", "ErasureDue"),
     *("OpenId", "Roles", "GroupRoles", "IsDisabled"),
 )
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.auth.permissions import Need, Permission
 from app.auth.scopes import Scope
-from app.operations import Operation, Prepare
+from app.operations import Inverse, Operation, Prepare
 from app.users.schemas import (
     ManageEmailArgs,
     ManagePasswordArgs,
@@ -22,14 +22,14 @@ def account_operation(
     name: str,
     *,
     made_by: str | Prepare,
-    inverse: str,
+    inverse: str | Inverse,
     sentence: str,
     arguments: Any = None,
     subject: str = "user",
     needs: tuple[Need, ...] | None = (Permission.USERS_CHANGE,),
     **facts: Any,
 ) -> Operation:
-    """Return an operation of accounts that cannot be undone."""
+    """Return an operation of accounts; most cannot be undone."""
     return Operation(
         name=name,
         subject=subject,

@@ -67,6 +67,7 @@ USERS = CollectionPlan(
             index(name, field, partialFilterExpression={field: {"$type": "string"}})
             for name, field in (("banned", BAN.by), ("muted", MUTE.by))
         ),
+        index("erasure_due", "ErasureDue.At", sparse=True),
         *(
             index(
                 penalty.flag, penalty.flag, "NameKey", partialFilterExpression={penalty.flag: True}
@@ -126,9 +127,8 @@ class Users(NamedDocuments):
 
     def list_punished(self, penalty: Penalty, window: Window) -> Page:
         """Return a page of the accounts with this penalty in force, by name."""
-        # Matches a penalty without an end, too.
-        not_over = {"$not": {"$lte": self.now()}}
-        where = {penalty.flag: {"$eq": True}, penalty.until: not_over}
+        # The second condition also matches a penalty without an end.
+        where = {penalty.flag: {"$eq": True}, penalty.until: {"$not": {"$lte": self.now()}}}
         fields = dict.fromkeys((*RECORD, *penalty), 1)
         order, flag = ORDERS["name", True], penalty.flag
         page = self._pages.walk(window, order, fields, where, flag, flag)

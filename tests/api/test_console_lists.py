@@ -100,8 +100,8 @@ def test_banned_and_muted_users_are_listed_until_it_is_over(
     assert all(text in shown for text in ("2099-11-24 12:00 UTC", "Clerk", "Why timed", "the game"))
     rows = {row["Name"]: row for row in rows_of(staff.get(f"/users/{state}.csv"))}
     assert rows.keys() == {"timed", "for-ever"}
-    assert rows["timed"]["Until"] == "2099-11-24T12:00:00.000Z"
-    assert (rows["timed"]["By"], rows["timed"]["Reason"]) == ("Clerk", "Why timed")
+    assert rows["timed"][until] == "2099-11-24T12:00:00.000Z"
+    assert (rows["timed"][by], rows["timed"][why]) == ("Clerk", "Why timed")
 
 
 def test_the_list_of_banned_users_has_pages(staff, world):
@@ -109,10 +109,10 @@ def test_the_list_of_banned_users_has_pages(staff, world):
         world.add_user(Name=f"user{number:02}", IsBanned=True)
     answer = staff.get("/users/banned")
     following = re.search(r'rel="next" href="/console([^"]*)"', answer.text)[1]
-    assert "user49" in answer.text
-    assert "user50" not in answer.text
-    assert "user50" in staff.read(following)
-    assert "user49" not in staff.read(following)
+    assert "user24" in answer.text
+    assert "user25" not in answer.text
+    assert "user25" in staff.read(following)
+    assert "user24" not in staff.read(following)
     assert len(rows_of(staff.get("/users/banned.csv"))) == 52
 
 
@@ -126,10 +126,11 @@ def test_the_file_of_a_list_has_its_filter_and_no_formulas(staff, world, db):
         staff.submit(f"/players/{row['Id']}/notes", 303, Text="A note")
     move_all(db)
     found = rows_of(staff.get(f"/history.csv?player={rows[0]['Id']}"))
-    assert [(row["What"], row["Target"]) for row in found] == [("note", rows[0]["Name"])]
+    assert [(row["Operation"], row["Subject"]) for row in found] == [("note", rows[0]["Name"])]
     assert rows_of(staff.get("/players.csv?search=thal"))[0]["Marks"] == "1 note"
-    assert rows_of(staff.get(f"/players/{rows[0]['Id']}/history.csv")) == found
-    assert rows_of(staff.get(f"/users/{staff.user['_id']}/history.csv")) == []
+    link = f'href="/console/history.csv?player={rows[0]["Id"]}"'
+    assert link in staff.get(f"/players/{rows[0]['Id']}/history").text
+    assert rows_of(staff.get(f"/history.csv?user={staff.user['_id']}")) == []
     refused = staff.get("/history.csv?player=Nobody")
     assert refused.status_code == 404
     assert "text/html" in refused.content_type
@@ -140,8 +141,7 @@ def test_a_long_list_is_streamed_to_its_end(staff, world, monkeypatch):
     names = [f"Thalion {number}" for number in range(8)]
     for name in names:
         world.add_player(Name=name, Online=True, LastSeen=FUTURE)
-    for path in ("/players.csv?sort=name", "/players/online.csv"):
-        assert [row["Name"] for row in rows_of(staff.get(path))] == names
+    assert [row["Name"] for row in rows_of(staff.get("/players.csv?sort=name"))] == names
 
 
 def test_a_file_has_addresses_only_for_who_may_export_personal_data(app, staff, world):
@@ -168,7 +168,7 @@ def test_every_file_of_a_list_can_be_read_and_head_is_empty(staff, world):
     """Also where there is nothing in the list."""
     world.add_player(Name=VALUES["player"])
     paths = [door.path_with(VALUES) for door in CONSOLE_DOORS if door.route.endswith(".csv")]
-    assert len(paths) > 10
+    assert len(paths) > 5
     for path in paths:
         local = path.removeprefix("/console").replace(VALUES["user"], staff.user["_id"])
         rows_of(staff.get(local))

@@ -2,6 +2,8 @@
 
 import pytest
 
+from app.privacy.store import Erasures
+from tests.applications import service
 from tests.factories import NOW, guid, make_guild
 
 ITEM, VARIABLE = guid(), guid()
@@ -67,3 +69,21 @@ def test_an_unknown_guild_is_a_404(get):
     for part in ("", "/members", "/variables", "/bank"):
         assert get(f"/{id_}{part}", 404)["Message"] == f"No guild with id '{id_}'."
         assert get(f"/42{part}", 400)["Message"] == "The guildId '42' must be a guid."
+
+
+def test_an_erasure_removes_a_person_from_guilds_and_an_export_names_them(staff, world, db, app):
+    user = world.add_user(Name="thalia")
+    mine, other = (world.add_player(UserId=id_)["_id"] for id_ in (user["_id"], guid()))
+    members = [{"PlayerId": id_, "Rank": rank} for rank, id_ in enumerate((mine, other))]
+    guild = make_guild(Members=members)
+    world.db.guilds.insert_many([guild, make_guild("Others", Members=[])])
+    told = staff(f"GET users/{user['_id']}/personal-data").json
+    assert told["Guilds"] == [{"Id": guild["_id"], "Name": guild["Name"], "Ranks": {mine: 0}}]
+    erasures = service(app, Erasures)
+    staff(f"POST users/{user['_id']}/erase", {"Confirm": "thalia"})
+    assert db.guilds.find_one({"_id": guild["_id"]})["Members"] == members[1:]
+    assert list(erasures.find_returned()) == []
+    # A game that saves whole documents, or a restored backup, brings the id back.
+    db.guilds.replace_one({"_id": guild["_id"]}, guild)
+    (trace,) = erasures.find_returned()
+    assert (trace.collection, trace.id, trace.user_id) == ("guilds", guild["_id"], user["_id"])

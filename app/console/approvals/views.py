@@ -16,7 +16,6 @@ from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import author_text, csv_list, lines_text
 from app.console.frame.pages import (
     PAGE_SIZE,
     blp,
@@ -39,25 +38,18 @@ TABS = {"waiting": "Waiting", "decided": "Decided"}
 @blp.get("/approvals")
 @required(SignedIn.ANYBODY)
 def list_approvals() -> Response:
-    shown, following = read_approvals(request.args.get("after", ""), PAGE_SIZE)
+    state = request.args.get("state", "")
+    state = state if state in LISTS else "waiting"
+    after = cursors.read(request.args.get("after", ""))
+    page = approvals.list(access.filters_of(state), PAGE_SIZE, after)
     return render(
         "approvals/list.html",
         page="approvals",
-        requests=shown,
+        requests=[*map(with_words, page.values)],
         tabs=TABS,
-        state=wanted_state(),
-        next=following,
+        state=state,
+        next=cursors.write(page.next),
     )
-
-
-def wanted_state() -> str:
-    state = request.args.get("state", "")
-    return state if state in LISTS else "waiting"
-
-
-def read_approvals(after: str, size: int) -> tuple[list[Document], str | None]:
-    page = approvals.list(access.filters_of(wanted_state()), size, cursors.read(after))
-    return [*map(with_words, page.values)], cursors.write(page.next)
 
 
 def with_words(stored: Document) -> Document:
@@ -78,19 +70,6 @@ def with_words(stored: Document) -> Document:
         "Effects": texts["Lines"] if title else (),
         "Changes": texts["Changes"],
     }
-
-
-csv_list(
-    "/approvals",
-    (SignedIn.ANYBODY,),
-    read_approvals,
-    {
-        **{"Asked": "At", "State": "State", "Target": lambda asked: asked["Subject"]["Name"]},
-        **{"What": lines_text, "Reason": "Reason", "By": author_text, "Why": "Why"},
-        "Decided by": lambda asked: (asked["DecidedBy"] or {}).get("Name"),
-        "Id": "Id",
-    },
-)
 
 
 def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:

@@ -27,7 +27,7 @@ from app.console.forms.curl import curl
 from app.console.forms.declared import Field, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import BYTE_ORDER_MARK, CSV, author_text, csv_lines, csv_list
+from app.console.frame.csv_files import BYTE_ORDER_MARK, CSV, columns, csv_lines, csv_list
 from app.console.frame.lists import filter_page
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.history.sentences import GUID, lines, reverse_of, with_names
@@ -73,16 +73,11 @@ def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
     return found, cursors.write(page.next)
 
 
-COUNTS = ("Rows", "Ready", "Done", "Refused", "Replanned")
 csv_list(
     "/batches",
     (Permission.PLAYERS_READ,),
     read_batches,
-    {
-        **{"Planned": "At", "Name": "Title", "State": "State"},
-        **{name: name for name in COUNTS},
-        **{"By": author_text, "Reason": "Reason", "Id": "Id"},
-    },
+    columns("At Title State Rows Ready Done Refused Replanned By Reason Id"),
 )
 
 

@@ -1,7 +1,4 @@
-"""Lists as CSV files: the same filters and permissions as the page of the list.
-
-A list is declared once, by csv_list, with its columns and a function that reads it page by page.
-"""
+"""Lists as CSV files, each declared by csv_list: filters and permissions are those of its page."""
 
 from __future__ import annotations
 
@@ -10,13 +7,13 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission, SignedIn
+from app.auth.permissions import Permission
 from app.batches.result_file import FORMULAS
 from app.console.frame.pages import HEADERS, blp, required
 from app.console.frame.times import iso
@@ -28,78 +25,65 @@ CSV = "text/csv"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ROWS_AT_ONCE = 500
 
-# Returns some records of a list from a cursor on, and the next cursor; None at the end.
-Read = Callable[..., tuple[Iterable[Document], str | None]]
-# The columns by title: the field of a record, or a function of the record.
-Columns = Mapping[str, str | Callable[[Document], Any]]
+# Some records of a list, and the cursor of the next ones; None at the end.
+Part = tuple[Iterable[Document], str | None]
+# By title, functions of a record.
+Columns = Mapping[str, Callable[[Document], Any]]
+
+
+def columns(names: str, **others: Callable[[Document], Any]) -> Columns:
+    """Return columns that are fields of records, and others."""
+    return {**{name: itemgetter(name) for name in names.split()}, **others}
 
 
 def csv_list(
     path: str,
-    needs: Iterable[Permission | SignedIn],
-    read: Read,
-    columns: Columns | Callable[[], Columns],
+    needs: Iterable[Permission],
+    read: Callable[..., Part],
+    declared: Columns | Callable[[], Columns],
 ) -> None:
     """Add the file of the list at a path; columns may depend on what the caller may see."""
-    name = path.rpartition("/")[2].strip("<>")
 
     def download_csv(**place: Any) -> Response:
-        """Stream a list as a CSV file for a spreadsheet."""
-        shown = columns() if callable(columns) else columns
-        disposition = f'attachment; filename="{place.get(name, name)}.csv"'
+        shown = declared() if callable(declared) else declared
+        name = path.rpartition("/")[2]
+        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
 
         def begin() -> tuple[Iterable[bytes], Mapping[str, str]]:
             # The first part is read before the answer begins: a refused filter gets its own page.
             is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
-            first = read("", ROWS_AT_ONCE, **place) if is_read else ((), None)
-            pieces = csv_pieces(shown, first, lambda after: read(after, ROWS_AT_ONCE, **place))
-            return pieces, {**HEADERS, "Content-Disposition": disposition}
+            part: Part = read("", ROWS_AT_ONCE, **place) if is_read else ((), None)
+            return pieces(part), headers
 
-        kind = f"{CSV}; charset=utf-8"
-        return download(begin, guard.caller().id, content_type=kind)
+        def pieces(part: Part) -> Iterator[bytes]:
+            yield BYTE_ORDER_MARK + csv_lines([shown]) + rows(part[0])
+            while part[1] is not None:
+                part = read(part[1], ROWS_AT_ONCE, **place)
+                yield rows(part[0])
+
+        def rows(records: Iterable[Document]) -> bytes:
+            return csv_lines([cell(record) for cell in shown.values()] for record in records)
+
+        return download(begin, guard.caller().id, content_type=f"{CSV}; charset=utf-8")
 
     endpoint = re.sub(r"\W+", "_", f"csv{path}")
     blp.add_url_rule(f"{path}.csv", endpoint, required(*needs)(download_csv))
 
 
-def csv_pieces(
-    columns: Columns,
-    first: tuple[Iterable[Document], str | None],
-    read: Callable[[str], tuple[Iterable[Document], str | None]],
-) -> Iterator[bytes]:
-    """Yield the header and the rows of a list, page by page."""
-    records, following = first
-    yield BYTE_ORDER_MARK + csv_lines(chain([columns], rows_of(columns, records)))
-    while following is not None:
-        records, following = read(following)
-        yield csv_lines(rows_of(columns, records))
-
-
-def rows_of(columns: Columns, records: Iterable[Document]) -> Iterator[list[Any]]:
-    for record in records:
-        values = [of(record) if callable(of) else record[of] for of in columns.values()]
-        yield [iso(value) if isinstance(value, datetime) else value for value in values]
-
-
 def csv_lines(rows: Iterable[Iterable[Any]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerows([map(escape_formula, row) for row in rows])
+    csv.writer(text).writerows([map(cell_text, row) for row in rows])
     return text.getvalue().encode("utf-8", "replace")
 
 
-def escape_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
+def cell_text(value: Any) -> Any:
+    """Return a time or an author as text, and with an apostrophe what looks like a formula."""
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, dict):
+        value = value.get("Name") or value.get("UserId") or value.get("Id")
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def marks_text(record: Document) -> str:
     return ", ".join(word for word, _ in record["Marks"])
-
-
-def lines_text(record: Document) -> str:
-    """Return what came of a change, on one line."""
-    return ", ".join(f"{line.sign} {line.text}".strip() for line in record["Lines"])
-
-
-def author_text(record: Document) -> str:
-    """Return who has made a change; of somebody who was erased, the id is left."""
-    return str(record["By"].get("Name") or record["By"].get("UserId") or "unknown")

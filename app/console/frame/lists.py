@@ -22,6 +22,7 @@ from app.naming import SEARCH_LENGTH, Lookup, name_key
 from app.notes.domain import visible_notes
 from app.paging import Window
 from app.players.store import Players
+from app.privacy.domain import DUE
 from app.types import Document, whole
 from app.users.store import Users
 
@@ -114,7 +115,7 @@ def former_cards(
 
 def deleted_cards(text: str) -> list[Document]:
     """Return cards of deleted players by id or the beginning of a name, for readers of history."""
-    if not text or not guard.caller().may(Permission.HISTORY_READ):
+    if len(text) < SEARCH_LENGTH or not guard.caller().may(Permission.HISTORY_READ):
         return []
     found = players.find_deleted(Lookup.parse(text), MOST_FORMER)
     return [
@@ -124,14 +125,11 @@ def deleted_cards(text: str) -> list[Document]:
 
 
 def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
-    """Return cards with what staff should notice: bans, mutes, notes, and deleted players.
-
-    Penalties contains the bans and mutes of the accounts, if the caller may see accounts.
-    """
+    """Return cards with what staff should notice; of accounts, if the caller may see them."""
     shown = list(cards)
     sees_users = guard.caller().may(Permission.USERS_READ)
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
-    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes")
+    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes", DUE)
     id_, noted = "_id", accounts
     if user_id == "UserId":
         id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
@@ -140,21 +138,21 @@ def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
         {
             **card,
             "Account": accounts.get(card[user_id]),
-            **marks_of(
-                card,
-                penalties_in_force(accounts.get(card[user_id]) or {}, now),
-                noted.get(card[id_], {}).get("Notes"),
-            ),
+            **marks_of(card, accounts.get(card[user_id]), noted.get(card[id_]), now),
         }
         for card in shown
     ]
 
 
-def marks_of(card: Document, penalties: Document, notes: Any) -> Document:
-    """Return the penalties, the number of notes, and the words for both with their colours."""
-    count = len(visible_notes(notes))
+def marks_of(
+    card: Document, account: Document | None, noted: Document | None, now: datetime
+) -> Document:
+    """Return the penalties of an account, the number of notes, and words for what to notice."""
+    penalties = penalties_in_force(account or {}, now)
+    count = len(visible_notes((noted or {}).get("Notes")))
     words = {
         "deleted": ("bad", card["DeletedAt"]),
+        "to be erased": ("bad", (account or {}).get(DUE)),
         "banned": ("bad", penalties[BAN.flag]),
         "muted": ("bad", penalties[MUTE.flag]),
         f"{count} note{'' if count == 1 else 's'}": ("", count),
@@ -186,12 +184,15 @@ def wanted_filters(filters: tuple[Field, ...]) -> dict[str, str]:
     return {one.name: plain(request.args.get(one.name, "")) for one in filters}
 
 
-def filtered_reader(filters: tuple[Field, ...], search: Callable[..., Any]) -> Callable[..., Any]:
+def filtered_reader(
+    filters: tuple[Field, ...], search: Callable[..., Any], with_texts: Callable[[Any], Any]
+) -> Callable[..., Any]:
     """Return the function that reads a list with filters for a file."""
 
     def read(after: str, size: int) -> Any:
         typed = {**wanted_filters(filters), "after": after}
-        return search({name: text for name, text in typed.items() if text}, size)
+        found, following = search({name: text for name, text in typed.items() if text}, size)
+        return with_texts(found), following
 
     return read
 

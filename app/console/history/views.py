@@ -14,18 +14,17 @@ from app.console.forms.limits import about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import Columns, author_text, csv_list, lines_text
+from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
 from app.console.frame.times import as_utc
-from app.console.history.tables import changes_of, may_undo, table_entries
-from app.console.stores import cursors, history, players, users
+from app.console.history.tables import may_undo, table_entries
+from app.console.stores import cursors, history
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.operations import UNDO
 from app.history.schemas import HistoryArgs
 from app.http.parser import load
-from app.naming import Lookup
 from app.operations import operation_names
 from app.types import Document
 
@@ -76,37 +75,23 @@ def search(wanted: Document, size: int = PAGE_SIZE) -> tuple[Any, str | None]:
     return found.values, cursors.write(found.next)
 
 
-def search_with_texts(wanted: Document, size: int) -> tuple[list[Document], str | None]:
-    found, following = search(wanted, size)
-    return table_entries(found), following
+def lines_text(entry: Document) -> str:
+    return ", ".join(f"{line.sign} {line.text}".strip() for line in entry["Lines"])
 
 
-def read_of_player(after: str, size: int, key: Lookup) -> tuple[list[Document], str | None]:
-    found = changes_of("player", key.id or players.get_id_ever(key), size, after)
-    return found["entries"], found["next"]
-
-
-def read_of_user(after: str, size: int, key: Lookup) -> tuple[list[Document], str | None]:
-    found = changes_of("user", key.id or users.get(key, "_id")["_id"], size, after)
-    return found["entries"], found["next"]
-
-
-COLUMNS: Columns = {
-    **{"When": "At", "Kind": lambda entry: entry["Subject"]["Kind"]},
-    "Target": lambda entry: entry["Subject"]["Name"],
-    "Target id": lambda entry: entry["Subject"]["Id"],
-    **{"What": "Operation", "Result": lines_text, "Reason": "Reason"},
-    **{"By": author_text, "Key": lambda entry: entry["By"]["Key"], "Via": "Via"},
-    "Approved by": lambda entry: (entry["ApprovedBy"] or {}).get("Name"),
-    **{"Undone by": "UndoneBy", "Entry": "Id"},
-}
-READER = (Permission.HISTORY_READ,)
-csv_list("/history", READER, filtered_reader(FILTERS, search_with_texts), COLUMNS)
-for path, needed, read in (
-    ("/players/<player:key>/history", Permission.PLAYERS_READ, read_of_player),
-    ("/users/<lookup:key>/history", Permission.USERS_READ, read_of_user),
-):
-    csv_list(path, (needed, *READER), read, COLUMNS)
+COLUMNS = columns(
+    "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
+    Kind=lambda entry: entry["Subject"]["Kind"],
+    SubjectId=lambda entry: entry["Subject"]["Id"],
+    Result=lines_text,
+    Key=lambda entry: entry["By"]["Key"],
+)
+csv_list(
+    "/history",
+    (Permission.HISTORY_READ,),
+    filtered_reader(FILTERS, search, table_entries),
+    COLUMNS,
+)
 
 
 def undo_all_path(wanted: dict[str, str]) -> str | None:

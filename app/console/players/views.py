@@ -12,7 +12,7 @@ from app.batches.domain import MOST_PLAYERS
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
-from app.console.frame.csv_files import Columns, csv_list, marks_text
+from app.console.frame.csv_files import columns, csv_list, marks_text
 from app.console.frame.lists import (
     MOST_COUNTED,
     deleted_cards,
@@ -97,21 +97,10 @@ def read_players(after: str, size: int) -> tuple[list[Document], str | None]:
     return with_marks(map(player_card, found.values), "UserId"), cursors.write(found.next)
 
 
-def read_online_players(after: str, size: int) -> tuple[list[Document], str | None]:
-    """Return players by page numbers; players who come and go meanwhile may be missing."""
-    page = int(after or 0)
-    found = players.list_online(Window(page, size, size))
-    following = str(page + 1) if (page + 1) * size < found.total else None
-    return with_marks(map(player_card, found.values), "UserId"), following
-
-
-COLUMNS: Columns = {
-    **{"Name": "Name", "Id": "Id", "Level": "Level", "Class": "ClassName", "Place": "MapName"},
-    **{"Online": "Online", "Last online": "LastOnline", "Created": "CreationDate"},
-    **{"Seconds played": "PlayTimeSeconds", "Marks": marks_text},
-}
+COLUMNS = columns(
+    "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
+)
 csv_list("/players", (Permission.PLAYERS_READ,), read_players, COLUMNS)
-csv_list("/players/online", (Permission.PLAYERS_READ,), read_online_players, COLUMNS)
 
 
 def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:

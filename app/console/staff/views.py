@@ -13,7 +13,6 @@ from app.auth.permissions import RIGHTS, Permission, all_role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import csv_list
 from app.console.frame.lists import moment_of, text_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of
@@ -58,18 +57,6 @@ def people(found: Iterable[Document]) -> list[Document]:
     return [{**person(user), **counted, "Week": weeks.get(user["_id"])} for user in accounts]
 
 
-csv_list(
-    "/staff",
-    NEEDS,
-    lambda *_: (people(staff.walk(*READS)), None),
-    {
-        **{"Name": "Name", "Id": "Id", "Roles": lambda one: ", ".join(one["Shown"])},
-        **{"Last sign-in": "LastSignIn", "Second factor": "HasFactor", "Invited": "IsInvited"},
-        **{"Keys": "Keys", "Changes this week": lambda one: (one["Week"] or {}).get("Changes", 0)},
-    },
-)
-
-
 def person(user: Document) -> Document:
     """Return an account of staff as pages show it."""
     keys, reset = user.get("Keys"), user.get("Reset")
@@ -102,28 +89,17 @@ def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
     return render("staff/person.html", sent=sent, page="staff", **shared, **changes)
 
 
-def listed_roles() -> list[Document]:
+def roles_page(_: str, sent: Submission | None) -> Response:
     held = [all_role_names(user) for user in staff.walk(*RIGHTS)]
-    return [
+    listed = [
         {
             **{"Name": name, "Text": role_text(role), "Count": sum(name in one for one in held)},
             "NeedsFactor": role.get("NeedsSecondFactor") is True,
         }
         for name, role in roles.all().items()
     ]
-
-
-def roles_page(_: str, sent: Submission | None) -> Response:
     forms = forms_on([CREATE], Target(path_to("roles")), sent)
-    return render("staff/roles.html", sent=sent, page="staff", roles=listed_roles(), forms=forms)
-
-
-csv_list(
-    "/roles",
-    NEEDS,
-    lambda *_: (listed_roles(), None),
-    {"Name": "Name", "May": "Text", "People": "Count", "Needs a second factor": "NeedsFactor"},
-)
+    return render("staff/roles.html", sent=sent, page="staff", roles=listed, forms=forms)
 
 
 def role_page(_: str, sent: Submission | None, role: str) -> Response:

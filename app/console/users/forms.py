@@ -66,6 +66,11 @@ STAYS = Markup(
 )
 
 
+def waits() -> list[str]:
+    days = erasures.delay.days
+    return [f"It waits for {days} days. Until then, it can be withdrawn here."] if days else []
+
+
 def penalty_body(sent: Submission) -> Document:
     """Return the body of a ban or a mute, which also contains the reason."""
     return {**(sent.typed_body() or {}), "reason": sent.value("reason")}
@@ -181,13 +186,15 @@ ERASE = Form(
     card="Personal data",
     act=erase_user,
     body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
-    about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
+    about=lambda target: [GOES.format(len(target.record["characters"])), STAYS, *waits()],
     schema=ERASE_USER.arguments,
-    is_offered=lambda target: target.id != guard.caller().id,
+    is_offered=lambda target: target.id != guard.caller().id and not target.record["due"],
     confirm="This is permanent: it cannot be undone.",
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
-    lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),
+    lead=lambda record, *_, **__: see_other(
+        path_to("users", record["_id"], *([] if record.get("DueAt") else ["history"]))
+    ),
     is_sensitive=True,
 )
 MAIL_CODE = Form(

@@ -14,7 +14,7 @@ from app.auth.permissions import Permission, all_role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
-from app.console.frame.csv_files import Columns, csv_list, marks_text
+from app.console.frame.csv_files import Columns, columns, csv_list, marks_text
 from app.console.frame.lists import (
     MOST_COUNTED,
     former_cards,
@@ -28,9 +28,11 @@ from app.console.frame.lists import (
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
+from app.console.history.tables import table_entries
 from app.console.stores import cursors, erasures, personal_data, players, users
 from app.console.users.forms import FORMS
 from app.errors import NotFound
+from app.history.access import page as history_page
 from app.http.intents import reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.uploads import Pieces, download
@@ -41,7 +43,7 @@ from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
 from app.paging import Window
-from app.privacy.domain import ERASED_AT, public_erasure
+from app.privacy.domain import DUE, ERASED_AT, SCHEDULE, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.second_factor.domain import has_factor
 from app.types import Document
@@ -51,7 +53,7 @@ from app.users.store import RECORD
 SORTS = {"name": ("name", True), "email": ("email", True)}
 LABELS = {"name": "By name", "email": "By address"}
 TABS = ("account", "history", "notes", "keys", "sign-ins")
-READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT)
+READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT, DUE)
 SIGN_INS = 25
 
 # Returns the content of a tab from an account and its entries.
@@ -91,40 +93,37 @@ def read_users(after: str, size: int) -> tuple[list[Document], str | None]:
 
 def user_columns() -> Columns:
     """Return the columns of the list; a file of addresses is an export of personal data."""
-    email = {"Email": "Email"} if guard.caller().may(Permission.PRIVACY_EXPORT) else {}
-    roles = {"Roles": lambda user: ", ".join(user["RoleNames"]), "Marks": marks_text}
-    return {"Name": "Name", "Id": "_id", **email, **roles}
+    email = " Email" if guard.caller().may(Permission.PRIVACY_EXPORT) else ""
+    roles = {"Roles": lambda user: ", ".join(user["RoleNames"])}
+    return columns(f"Name _id{email}", Marks=marks_text, **roles)
 
 
 csv_list("/users", (Permission.USERS_READ,), read_users, user_columns)
 
 
 def read_punished(penalty: Penalty, after: str, size: int) -> tuple[list[Document], str | None]:
-    """Return the accounts with a penalty in force, each with its end, its author and its reason."""
     found = users.list_punished(penalty, Window(0, size, size, cursors.read(after)))
     cards = with_marks(map(user_card, found.values), "_id")
-    names = {"Until": penalty.until, "By": penalty.by, "Reason": penalty.reason}
-    return [
-        {**card, **{name: card["Penalties"][field] for name, field in names.items()}}
-        for card in cards
-    ], cursors.write(found.next)
+    return [{**card, **card["Penalties"]} for card in cards], cursors.write(found.next)
 
 
 def punished_page(state: str, penalty: Penalty) -> Response:
     listed, following = read_punished(penalty, request.args.get("after", ""), PAGE_SIZE)
-    return render("users/punished.html", page="users", users=listed, next=following, state=state)
+    return render(
+        "users/punished.html",
+        page="users",
+        users=listed,
+        next=following,
+        penalty=penalty,
+        state=state,
+    )
 
 
-PUNISHED = {"Name": "Name", "Id": "_id", **{name: name for name in ("Until", "By", "Reason")}}
 for state, penalty in (("banned", BAN), ("muted", MUTE)):
     listed = required(Permission.USERS_READ)(partial(punished_page, state, penalty))
     blp.add_url_rule(f"/users/{state}", f"list_{state}", listed)
-    csv_list(
-        f"/users/{state}",
-        (Permission.USERS_READ,),
-        partial(read_punished, penalty),
-        {**PUNISHED, "Marks": marks_text},
-    )
+    punished = columns(f"Name _id {penalty.until} {penalty.by} {penalty.reason}", Marks=marks_text)
+    csv_list(f"/users/{state}", (Permission.USERS_READ,), partial(read_punished, penalty), punished)
 
 
 def user_page(
@@ -157,23 +156,30 @@ def describe_erased(id_: str, entries: list[Document]) -> Document | None:
 def account_facts(user: Document) -> dict[str, Any]:
     """Return the facts about an account that all tabs show."""
     now = users.now()
-    penalties = moderation.penalties_in_force(user, now)
+    marks = marks_of(user, user, user, now)
     return {
         "user": user,
-        "marks": marks_of(user, penalties, user.get("Notes")),
+        "marks": marks,
         "roles": all_role_names(user),
         "may_use_api": bool(all_role_names(user)),
         "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
-        "penalties": penalties,
+        "penalties": marks["Penalties"],
         "code": valid_code(user, now) if guard.is_peer(user) else None,
         "has_factor": has_factor(user),
+        "due": user.get(DUE),
     }
 
 
 def account_content(user: Document, _: Any) -> dict[str, Any]:
     characters = map(player_card, players.list_of_user(user["_id"]))
-    return {"characters": with_marks(characters, "UserId"), **actions_part(user["_id"])}
+    wanted: Any = ({"operation": SCHEDULE}, 1, ("user",), user["_id"])
+    planned = table_entries(history_page(*wanted).values) if user.get(DUE) else []
+    return {
+        "characters": with_marks(characters, "UserId"),
+        "planned": planned,
+        **actions_part(user["_id"]),
+    }
 
 
 def notes_content(user: Document, _: Any) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,7 +11,6 @@ from pymongo.errors import PyMongoError
 
 from app.errors import Invalid
 from app.storage.client import Storage
-from app.storage.journal import HISTORY
 from app.types import Document
 
 SECONDS = 5.0
@@ -20,36 +18,26 @@ TOO_MUCH = "Counting this takes too long. Choose a shorter period."
 
 
 class Period(NamedTuple):
-    """Whole days in a time zone, as the moments of its beginning and end."""
-
+    # Whole days in the zone.
     begin: datetime
     end: datetime
     zone: str
 
-    def within(self, field: str) -> Document:
-        return {field: {"$gte": self.begin, "$lt": self.end}}
-
-    def day_of(self, field: str) -> Document:
-        """Return the expression for the day of a field, such as 2026-11-18."""
-        zone = {} if self.zone == "UTC" else {"timezone": self.zone}
-        return {"$dateToString": {"format": "%Y-%m-%d", "date": f"${field}", **zone}}
-
 
 class Reports:
     def __init__(self, storage: Storage) -> None:
-        self._history = storage.db[HISTORY.name]
-        self._players = storage.db["players"]
+        self._db = storage.db
 
     def new_players(self, period: Period) -> dict[str, int]:
         """Return by day how many of today's players were created."""
-        return self._by_day(self._players, period, "CreationDate", {}, "created")
+        return self._by_day("players", period, "CreationDate", {}, "created")
 
     def changes(self, period: Period, kinds: Sequence[str]) -> dict[str, int]:
         of_kinds = {"Subject.Kind": {"$in": list(kinds)}}
-        return self._by_day(self._history, period, "At", of_kinds, "time")
+        return self._by_day("history", period, "At", of_kinds, "time")
 
     def operations(self, period: Period, name: str) -> dict[str, int]:
-        return self._by_day(self._history, period, "At", {"Operation": name}, "operation")
+        return self._by_day("history", period, "At", {"Operation": name}, "operation")
 
     def moved(
         self, period: Period, kinds: Sequence[str], moves: Mapping[str, str]
@@ -58,36 +46,35 @@ class Reports:
 
         moves contains the operations whose items are summed, by the name of the sum.
         """
-        where = {"Subject.Kind": {"$in": list(kinds)}, **period.within("At")}
+        where = {"Subject.Kind": {"$in": list(kinds)}, **_within(period, "At")}
         names = {"User": "$By.UserId", "Key": "$By.Key", "Item": "$Arguments.ItemId"}
         sums = {
-            name: {
-                "$sum": {"$cond": [{"$eq": ["$Operation", operation]}, "$Arguments.Quantity", 0]}
-            }
-            for name, operation in moves.items()
+            name: {"$sum": {"$cond": [{"$eq": ["$Operation", one]}, "$Arguments.Quantity", 0]}}
+            for name, one in moves.items()
         }
         group = {"_id": names, "Name": {"$last": "$By.Name"}, "Changes": {"$sum": 1}, **sums}
-        with _bounded():
-            return list(
-                self._history.aggregate([{"$match": where}, {"$group": group}], hint="time")
-            )
+        return self._count("history", [{"$match": where}, {"$group": group}], "time")
 
     def _by_day(
-        self, collection: Any, period: Period, field: str, where: Document, hint: str
+        self, collection: str, period: Period, field: str, where: Document, hint: str
     ) -> dict[str, int]:
-        group = {"$group": {"_id": period.day_of(field), "Count": {"$sum": 1}}}
-        stages = [{"$match": {**where, **period.within(field)}}, group]
-        with _bounded():
-            return {day["_id"]: day["Count"] for day in collection.aggregate(stages, hint=hint)}
+        """Return the number of documents by day, such as 2026-11-18."""
+        zone = {} if period.zone == "UTC" else {"timezone": period.zone}
+        day = {"$dateToString": {"format": "%Y-%m-%d", "date": f"${field}", **zone}}
+        group = {"$group": {"_id": day, "Count": {"$sum": 1}}}
+        stages = [{"$match": {**where, **_within(period, field)}}, group]
+        return {one["_id"]: one["Count"] for one in self._count(collection, stages, hint)}
+
+    def _count(self, collection: str, stages: list[Document], hint: str) -> list[Any]:
+        """Run a query for some seconds; pymongo sets maxTimeMS, so the server stops, too."""
+        try:
+            with pymongo.timeout(SECONDS):
+                return list(self._db[collection].aggregate(stages, hint=hint))
+        except PyMongoError as error:
+            if not error.timeout:
+                raise
+            raise Invalid(TOO_MUCH) from None
 
 
-@contextmanager
-def _bounded() -> Iterator[None]:
-    """Run a query for at most some seconds; pymongo sets maxTimeMS, so the server stops, too."""
-    try:
-        with pymongo.timeout(SECONDS):
-            yield
-    except PyMongoError as error:
-        if not error.timeout:
-            raise
-        raise Invalid(TOO_MUCH) from None
+def _within(period: Period, field: str) -> Document:
+    return {field: {"$gte": period.begin, "$lt": period.end}}

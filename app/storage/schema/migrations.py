@@ -231,6 +231,7 @@ STEPS: list[Step] = [
     only_schema,  # events of the game
     only_schema,  # lists of banned and muted users, and of new players
     only_schema,  # letters to players
+    only_schema,  # erasures that wait, and members of guilds
 ]
 CURRENT = FIRST + len(STEPS)
 

@@ -40,9 +40,8 @@ export function nameZone() {
 // The server divides the time of a report into days, so it needs the name of the zone.
 export function sendZone() {
   const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
-  const field = document.querySelector("[data-own-zone]");
   const url = new URL(location);
-  if (!field || url.searchParams.has("zone") || timeZone === field.value) return;
+  if (!document.querySelector("[data-own-zone]") || url.searchParams.has("zone") || timeZone === "UTC") return;
   url.searchParams.set("zone", timeZone);
   location.replace(url);
 }
