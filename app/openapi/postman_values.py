@@ -52,6 +52,7 @@ RUNS_AFTER = {
     "replaceRole": "getRole",
     "deleteRole": "replaceRole",
     "getAction": "answerAction",
+    "withdrawLetter": "getAction",
     "setGlobalVariable": "getGlobalVariableValue",
 }
 PATH_VALUES = {
@@ -106,17 +107,18 @@ MAY_BE_REFUSED = {
 }
 # Bodies that replace the whole example.
 WHOLE_BODIES: dict[str, Document] = {
+    # The example has players beside rows, of which a batch has one.
+    "planBatch": {
+        "Rows": [
+            {"Player": "{{player}}", "Operation": "give", "ItemId": "{{itemId}}", "Quantity": 1}
+        ]
+    },
     "savePlayer": {"Name": "{{spareName}}"},
     "reportOnline": {"Offline": ["{{sparePlayer}}"]},
     "takeActions": {"Game": "postman"},
     "answerAction": {"Game": "postman"},
 }
 BODY_VALUES: dict[str, Document] = {
-    "planBatch": {
-        "Rows": [
-            {"Player": "{{player}}", "Operation": "give", "ItemId": "{{itemId}}", "Quantity": 1}
-        ]
-    },
     "askForApproval": {
         "Subject": "{{player}}",
         "Arguments": {"itemid": "{{itemId}}", "quantity": 1},

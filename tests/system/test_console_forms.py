@@ -129,7 +129,7 @@ def test_an_account_is_banned_and_muted_and_gets_a_code_a_password_and_an_addres
     console.send("mail-code", reason="Ticket 4711.")
     assert console.notice == f"Mailed {user.name} a code to reset the password."
     (mail,) = mails_to(demo, f"{user.name}@example.com")
-    assert console.text("main p > code") in mail
+    assert any(code in mail for code in console.texts("main p > code"))
     console.send("password", new="correct horse", again="correct horse", confirm=user.name)
     assert console.notice == f"{user.name}: Password changed."
     api.post(f"users/{user.id}/password/validate", password=sha256("correct horse"))
