@@ -18,6 +18,13 @@ GET   /console/suggest/[type]                   api
 GET   /console/players                          api
 GET   /console/players/online                   api
 GET   /console/players.csv                      api
+GET   /console/players/online.csv               api
+GET   /console/game.csv                         api
+GET   /console/chat.csv                         api
+GET   /console/approvals.csv                    api
+GET   /console/catalogue/[type].csv             api
+GET   /console/staff.csv                        api users.query users.manage
+GET   /console/roles.csv                        api users.query users.manage
 GET   /console/players/[player]                 api
 GET   /console/players/[player]/spells          api
 GET   /console/players/[player]/variables       api

@@ -186,9 +186,12 @@ class History:
         ]
         found = {group["_id"]: group for group in self._history.aggregate(pipeline, hint="author")}
         count = sum(group["Count"] for group in found.values())
-        given, taken = (found.get(name, {}).get("Items", 0) for name in ("give", "take"))
-        counted = {"Changes": min(count, MOST_COUNTED), "IsMore": count > MOST_COUNTED}
-        return {**counted, "Given": given, "Taken": taken}
+        return {
+            "Changes": min(count, MOST_COUNTED),
+            "IsMore": count > MOST_COUNTED,
+            "Given": found.get("give", {}).get("Items", 0),
+            "Taken": found.get("take", {}).get("Items", 0),
+        }
 
     def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
         where, hint = _query(filters)

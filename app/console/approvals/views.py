@@ -16,6 +16,7 @@ from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.pages import (
     PAGE_SIZE,
     blp,
@@ -25,7 +26,7 @@ from app.console.frame.pages import (
     render,
     required,
 )
-from app.console.history.sentences import Line
+from app.console.history.sentences import Line, lines_text
 from app.console.history.tables import table_entries
 from app.console.stores import approvals, cursors
 from app.operations import find_operation
@@ -38,18 +39,33 @@ TABS = {"waiting": "Waiting", "decided": "Decided"}
 @blp.get("/approvals")
 @required(SignedIn.ANYBODY)
 def list_approvals() -> Response:
-    state = request.args.get("state", "")
-    state = state if state in LISTS else "waiting"
-    after = cursors.read(request.args.get("after", ""))
-    page = approvals.list(access.filters_of(state), PAGE_SIZE, after)
+    shown, following = read_approvals(request.args.get("after", ""), PAGE_SIZE)
     return render(
         "approvals/list.html",
         page="approvals",
-        requests=[*map(with_words, page.values)],
+        requests=shown,
         tabs=TABS,
-        state=state,
-        next=cursors.write(page.next),
+        state=wanted_state(),
+        next=following,
     )
+
+
+def wanted_state() -> str:
+    state = request.args.get("state", "")
+    return state if state in LISTS else "waiting"
+
+
+def read_approvals(after: str, size: int) -> tuple[list[Document], str | None]:
+    page = approvals.list(access.filters_of(wanted_state()), size, cursors.read(after))
+    return [*map(with_words, page.values)], cursors.write(page.next)
+
+
+csv_list(
+    "/approvals",
+    (SignedIn.ANYBODY,),
+    read_approvals,
+    columns("At State Operation Subject Reason By DecidedBy Why Id", Plan=lines_text),
+)
 
 
 def with_words(stored: Document) -> Document:

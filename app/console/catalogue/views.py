@@ -12,6 +12,7 @@ from app.console.forms.declared import Form, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.icons import item_icon
 from app.console.frame.lists import list_window
 from app.console.frame.pages import blp, path_to, render, required
@@ -64,6 +65,24 @@ def show_type(type_name: str = "item") -> Response:
         search=plain(request.args.get("search", "")),
         next=cursors.write(found.next),
     )
+
+
+def read_objects(after: str, size: int, type_name: str) -> tuple[list[Document], str | None]:
+    search, _, window = list_window({"name": None}, after, size)
+    found = objects.walk(parse_type(type_name), window, search)
+    return [{"Name": "", **record} for record in found.values], cursors.write(found.next)
+
+
+def facts_text(record: Document) -> str:
+    return "; ".join(f"{name}: {whole_text(value)}" for name, value in facts(record))
+
+
+csv_list(
+    "/catalogue/<type_name>",
+    (Permission.PLAYERS_READ,),
+    read_objects,
+    columns("Name Type Id", Fields=facts_text),
+)
 
 
 @blp.get("/catalogue/<type_name>/<object_id>")

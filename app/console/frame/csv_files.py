@@ -13,7 +13,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
+from app.auth.permissions import Need
 from app.batches.result_file import FORMULAS
 from app.console.frame.pages import HEADERS, blp, required
 from app.console.frame.times import iso
@@ -38,7 +38,7 @@ def columns(names: str, **others: Callable[[Document], Any]) -> Columns:
 
 def csv_list(
     path: str,
-    needs: Iterable[Permission],
+    needs: Iterable[Need],
     read: Callable[..., Part],
     declared: Columns | Callable[[], Columns],
 ) -> None:

@@ -14,7 +14,8 @@ from app.console.forms.declared import Field, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.lists import filter_page
+from app.console.frame.csv_files import columns, csv_list
+from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.game.actions import cards
 from app.console.game.forms import SAY, WITHDRAW
@@ -65,9 +66,19 @@ def show_game() -> Response:
     )
 
 
-def search(wanted: Document) -> tuple[Any, str | None]:
-    found = access.search(load(ARGUMENTS, wanted), ACTIONS_SHOWN)
+def search(wanted: Document, size: int = ACTIONS_SHOWN) -> tuple[Any, str | None]:
+    found = access.search(load(ARGUMENTS, wanted), size)
     return found.values, cursors.write(found.next)
+
+
+def read_chat(after: str, size: int) -> tuple[list[Document], str | None]:
+    found = access.search({"kind": "chat", "after": after}, size)
+    return cards(found.values), cursors.write(found.next)
+
+
+COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
+csv_list("/game", (Permission.PLAYERS_READ,), filtered_reader(FILTERS, search, cards), COLUMNS)
+csv_list("/chat", (Permission.GAME_ACT,), read_chat, COLUMNS)
 
 
 def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
@@ -105,14 +116,14 @@ def get_curl(*path: str, **query: str) -> str:
 
 
 def chat_page(_: str, sent: Submission | None) -> Response:
-    found = access.search({"kind": "chat", "after": request.args.get("after", "")}, PAGE_SIZE)
+    shown, following = read_chat(request.args.get("after", ""), PAGE_SIZE)
     values = {name: plain(request.args.get(name, "")) for name in ("to", "mapid", "player")}
     return render(
         "game/chat.html",
         sent=sent,
         page="chat",
-        actions=cards(found.values),
-        next=cursors.write(found.next),
+        actions=shown,
+        next=following,
         game_looks=actions.is_game_looking(),
         forms=forms_on([SAY], Target(path_to("chat"), values=values), sent),
     )

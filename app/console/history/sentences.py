@@ -37,6 +37,11 @@ class Line(NamedTuple):
         return f"{'+' if self.amount > 0 else MINUS}{abs(self.amount):,}" if self.amount else ""
 
 
+def lines_text(told: Document) -> str:
+    """Return the lines about a change as one text."""
+    return ", ".join(f"{line.sign} {line.text}".strip() for line in told["Lines"])
+
+
 def name_of(id_: Any, names: Names) -> str:
     """Return the name of a catalogue object; the beginning of its id if it has no name."""
     name = names.get(str(id_))

@@ -18,6 +18,7 @@ from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
 from app.console.frame.times import as_utc
+from app.console.history.sentences import lines_text
 from app.console.history.tables import may_undo, table_entries
 from app.console.stores import cursors, history
 from app.errors import NotFound, QuartermasterError
@@ -73,10 +74,6 @@ def list_history() -> Response:
 def search(wanted: Document, size: int = PAGE_SIZE) -> tuple[Any, str | None]:
     found = access.search(load(ARGUMENTS, api_filters(wanted)), size)
     return found.values, cursors.write(found.next)
-
-
-def lines_text(entry: Document) -> str:
-    return ", ".join(f"{line.sign} {line.text}".strip() for line in entry["Lines"])
 
 
 COLUMNS = columns(

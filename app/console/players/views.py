@@ -97,10 +97,19 @@ def read_players(after: str, size: int) -> tuple[list[Document], str | None]:
     return with_marks(map(player_card, found.values), "UserId"), cursors.write(found.next)
 
 
+def read_online_players(after: str, size: int) -> tuple[list[Document], str | None]:
+    """Return players by page numbers; those who come and go meanwhile may be missing."""
+    page = int(after or 0)
+    found = players.list_online(Window(page, size, size))
+    following = str(page + 1) if (page + 1) * size < found.total else None
+    return with_marks(map(player_card, found.values), "UserId"), following
+
+
 COLUMNS = columns(
     "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
 )
 csv_list("/players", (Permission.PLAYERS_READ,), read_players, COLUMNS)
+csv_list("/players/online", (Permission.PLAYERS_READ,), read_online_players, COLUMNS)
 
 
 def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:

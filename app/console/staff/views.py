@@ -13,6 +13,7 @@ from app.auth.permissions import RIGHTS, Permission, all_role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import moment_of, text_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of
@@ -89,17 +90,20 @@ def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
     return render("staff/person.html", sent=sent, page="staff", **shared, **changes)
 
 
-def roles_page(_: str, sent: Submission | None) -> Response:
+def listed_roles() -> list[Document]:
     held = [all_role_names(user) for user in staff.walk(*RIGHTS)]
-    listed = [
+    return [
         {
             **{"Name": name, "Text": role_text(role), "Count": sum(name in one for one in held)},
             "NeedsFactor": role.get("NeedsSecondFactor") is True,
         }
         for name, role in roles.all().items()
     ]
+
+
+def roles_page(_: str, sent: Submission | None) -> Response:
     forms = forms_on([CREATE], Target(path_to("roles")), sent)
-    return render("staff/roles.html", sent=sent, page="staff", roles=listed, forms=forms)
+    return render("staff/roles.html", sent=sent, page="staff", roles=listed_roles(), forms=forms)
 
 
 def role_page(_: str, sent: Submission | None, role: str) -> Response:
@@ -128,6 +132,22 @@ def find_role(role: str) -> Found:
     return Found(roles.get(role)["_id"], role)
 
 
+csv_list(
+    "/staff",
+    NEEDS,
+    lambda *_: (people(staff.walk(*READS)), None),
+    columns(
+        "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
+        Roles=lambda one: ", ".join(one["Shown"]),
+        ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
+    ),
+)
+csv_list(
+    "/roles",
+    NEEDS,
+    lambda *_: (listed_roles(), None),
+    columns("Name Text Count NeedsFactor"),
+)
 place = partial(Place, needs=NEEDS)
 register(place("/staff", ("staff",), {"all": [INVITE_FORM]}, staff_page))
 register(
