@@ -233,10 +233,8 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
     subject = players.get_id_ever(Lookup.parse(args["player"])) if "player" in args else None
     filters = RowFilters(batch["_id"], args.get("verdict"), subject)
     page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
-    entries = history.ids_by_key([row_key(row["_id"]) for row in page.values])
-    values = [
-        public_row(row, row_arguments(row), entries.get(row_key(row["_id"]))) for row in page.values
-    ]
+    entries = history.ids_by_key([row_key(row) for row in page.values])
+    values = [public_row(row, row_arguments(row), entries.get(row_key(row))) for row in page.values]
     return {"Values": values, "Next": cursors.write(page.next)}
 
 

@@ -56,7 +56,7 @@ def _change_of(
     make_alone: Callable[[Document, Intent], object],
 ) -> Wanted | None:
     arguments = row["Arguments"]
-    meant = Intent(row["Operation"], origin, row_arguments(row), row_key(row["_id"]), "")
+    meant = Intent(row["Operation"], origin, row_arguments(row), *row_key(row))
     if row["Operation"] != UNDO.name:
         operation = batch_operations()[row["Operation"]]
         _note_items(row, operation.moves, arguments)

@@ -90,10 +90,10 @@ class Choosing:
         """Mark rows as done whose caller carried them out and died before storing that."""
         self._history.move_all()
         made: list[str] = []
-        for ids in self._batches.abandoned_rows(batch_id):
+        for rows in self._batches.abandoned_rows(batch_id):
             renew_time_limit()
-            keys = {row_key(id_): id_ for id_ in ids}
-            made += [keys[key] for key in self._history.ids_by_key(list(keys))]
+            entries = self._history.ids_by_key([row_key(row) for row in rows])
+            made += [row["_id"] for row in rows if row_key(row) in entries]
         self._batches.note_made(batch_id, made)
 
     def done_rows(self, batch_id: str, is_partial: bool) -> Iterator[Row]:
@@ -101,10 +101,10 @@ class Choosing:
         self.find_made(batch_id)
         number = 0
         for done in self._batches.walk_done(batch_id):
-            entries = self._history.ids_by_key([row_key(row["_id"]) for row in done])
+            entries = self._history.ids_by_key([row_key(row) for row in done])
             for row in done:
                 number += 1
-                entry_id = entries.get(row_key(row["_id"]))
+                entry_id = entries.get(row_key(row))
                 if entry_id is None:
                     fault = f"The change of row {number_of(row)} is not in history."
                     yield Row(number, None, UNDO.name, {}, fault)
@@ -143,5 +143,5 @@ def _again(row: Document) -> Row:
     operation, subject = row["Operation"], row["Subject"]
     # The player may have another name by now.
     player = subject["Id"] if subject and operation != UNDO.name else row["Player"]
-    again = Row(number_of(row), player, operation, row["Arguments"])
+    again = Row(number_of(row), player, operation, row["Arguments"], earlier_id=row["_id"])
     return again if row["Arguments"] else again._replace(fault=row["Why"], subject=subject)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from app.errors import Conflict, Invalid, NotFound, Unavailable
+from app.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
+from app.http.masking import masked
 from app.naming import name_key, parse_guid
 from app.operations import batch_operations
 from app.types import Document
@@ -24,6 +25,8 @@ PART_ROWS = 200
 PORTION_ROWS = 1000
 # How many kinds of rows a summary lists.
 MOST_KINDS = 20
+# Why a row is refused whose key another row has used.
+RETRIED = "Another row or batch has already carried out this row."
 
 
 class BatchNotFound(NotFound):
@@ -123,7 +126,7 @@ class Row(NamedTuple):
     fault: str | None = None
     # The kind, id and name of the document, once it has been looked up.
     subject: Document | None = None
-    # In the result file of another batch: the id of its row there, and whether that was done.
+    # If it tries a row of another batch again: the id of that row, and whether it was done.
     earlier_id: str = ""
     is_done: bool = False
 
@@ -166,9 +169,18 @@ def number_of(row: Document) -> int:
     return int(row["_id"].rpartition(":")[2])
 
 
-def row_key(id_: str) -> str:
-    """Return the Idempotency-Key of a row, which prevents that it is carried out twice."""
-    return f"batch {id_}"
+def row_key(row: Document) -> tuple[str, str]:
+    """Return the Idempotency-Key of a row, and its fingerprint.
+
+    A row that tries another one again has the key of that row. So only one of all batches that try
+    it carries it out. The fingerprint tells which one did.
+    """
+    first = row.get("Retries")
+    return f"batch {first or row['_id']}", row["_id"] if first else ""
+
+
+def refusal_text(refusal: QuartermasterError) -> str:
+    return RETRIED if isinstance(refusal, KeyReused) else masked(str(refusal))
 
 
 def in_parts(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:

@@ -20,6 +20,7 @@ from app.batches.domain import (
     in_parts,
     names_in,
     number_of,
+    refusal_text,
     row_id,
     with_ids,
 )
@@ -149,10 +150,16 @@ class Planner:
     def _not_done(self, rows: Sequence[Row]) -> list[Row]:
         """Return the rows without those that the batch of their result file has carried out.
 
-        The file may be older than the changes.
+        The file may be older than the changes. The others get the id of the first row in a chain of
+        retries: all have its key.
         """
-        done = self._batches.done_among([row.earlier_id for row in rows if row.earlier_id])
-        return [row for row in rows if not row.is_done and row.earlier_id not in done]
+        found = self._batches.find_rows([row.earlier_id for row in rows if row.earlier_id])
+        return [
+            row._replace(earlier_id=earlier.get("Retries", row.earlier_id))
+            for row in rows
+            for earlier in [found.get(row.earlier_id, {})]
+            if not row.is_done and earlier.get("Verdict") != "done"
+        ]
 
     def _with_ids(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the ids of the catalogue objects that they name."""
@@ -273,6 +280,7 @@ def _new_row(batch_id: str, row: Row) -> Document:
         "Why": row.fault,
         "Version": None,
         "Replanned": False,
+        **({"Retries": row.earlier_id} if row.earlier_id else {}),
     }
 
 
@@ -289,4 +297,4 @@ def _refuse(row: Document, refusal: QuartermasterError) -> None:
     if isinstance(refusal, Forbidden):
         # The subject must not be visible either.
         row["Subject"] = None
-    row |= {"Verdict": "refused", "Why": masked(str(refusal))}
+    row |= {"Verdict": "refused", "Why": refusal_text(refusal)}

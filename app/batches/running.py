@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from app.auth.spending import Allowance, OverLimit, give_back, reserve
 from app.batches.changes import changes_of
-from app.batches.domain import in_waves
+from app.batches.domain import in_waves, refusal_text
 from app.batches.parts.store import Lease, Settled
 from app.batches.store import Batches
 from app.changes import Applied, Origin
 from app.errors import QuartermasterError, Unavailable
 from app.history.access import undo_as
-from app.http.masking import masked
 from app.limits import Limiter
 from app.naming import Lookup
 from app.players.store import Players
@@ -187,7 +186,7 @@ class Runner:
                 left[row["_id"]] = (row, outcome)
             elif isinstance(outcome, QuartermasterError):
                 if not isinstance(outcome, Unavailable):
-                    settled.append(Settled(row["_id"], masked(str(outcome)), True))
+                    settled.append(Settled(row["_id"], refusal_text(outcome), True))
             else:
                 settled.append(Settled(row["_id"], None, False))
         for attempt in range(BULK_ATTEMPTS + 1):
@@ -229,7 +228,7 @@ def _result_of(row: Document, swapped: Swapped) -> Settled:
     if isinstance(outcome, Applied) and outcome.replayed:
         version = _version_before(outcome)
     has_changed = version is not None and version != row["Version"]
-    why = masked(str(outcome)) if isinstance(outcome, QuartermasterError) else None
+    why = refusal_text(outcome) if isinstance(outcome, QuartermasterError) else None
     # The plan found the row ready, so a refusal now is always a new verdict.
     entry = outcome.entry if isinstance(outcome, Applied) else None
     warning = entry.get("Warning") if entry else row.get("Warning")

@@ -81,9 +81,13 @@ def public_entry(entry: Document, undone_by: str | None) -> Document:
 
 
 def _batch_of(entry: Document) -> str | None:
-    """Return the id of the batch whose row made a change: its key is "batch ID:NUMBER"."""
+    """Return the id of the batch whose row made a change: its key is "batch ID:NUMBER".
+
+    If the row tried another one again, that is the key of the other, and the fingerprint its own.
+    """
     key = entry.get("IdempotencyKey") if entry["Via"] == "batch" else None
-    return key.removeprefix("batch ").partition(":")[0] if key else None
+    own = entry.get("Fingerprint") or key
+    return own.removeprefix("batch ").partition(":")[0] if own and key else None
 
 
 def subject_of(entry_id: str) -> tuple[str, str] | None:

@@ -77,11 +77,11 @@ class History:
                 found[entry_id] = unmoved
         return found
 
-    def ids_by_key(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return by Idempotency-Key the ids of the entries in the collection history."""
-        where = {"IdempotencyKey": {"$in": list(keys)}}
-        found = self._primary.find(where, ["IdempotencyKey"])
-        return {entry["IdempotencyKey"]: entry["_id"] for entry in found}
+    def ids_by_key(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return by Idempotency-Key and fingerprint the ids of entries in history."""
+        where = {"IdempotencyKey": {"$in": [key for key, _ in keys]}}
+        found = self._primary.find(where, ["IdempotencyKey", "Fingerprint"])
+        return {(e["IdempotencyKey"], e.get("Fingerprint") or ""): e["_id"] for e in found}
 
     def move_all(self) -> None:
         """Move the entries of all changes so far to history, so that lists contain them."""

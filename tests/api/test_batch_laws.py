@@ -101,7 +101,7 @@ def entries(db, batch):
 
 
 def expected_entries(db, batch):
-    return Counter(row_key(row["_id"]) for row in db.batch_rows.find({"Batch": batch["_id"]}))
+    return Counter(row_key(row)[0] for row in db.batch_rows.find({"Batch": batch["_id"]}))
 
 
 def expire_leases(db):
@@ -521,6 +521,60 @@ def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, m
         run(app, batch)
     # A run that is held up may carry its row out again.
     assert set(seen) == {0}
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_of_all_batches_that_try_a_row_again_one_carries_it_out(app, world, db):
+    """The original, which is still open, two retries of it, and a retry of a retry, all at once."""
+    players = [world.add_player() for _ in range(40)]
+    original = plan(app, rows_for(players))
+
+    def retry(batch):
+        again = [
+            row._replace(earlier_id=domain.row_id(batch["_id"], row.number))
+            for row in rows_for(players)
+        ]
+        return plan(app, again)
+
+    batches = [original, first := retry(original), retry(original), retry(first)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda batch: run(app, batch), batches))
+    assert set(held(db).values()) == {1}
+    assert set(entries(db, original).values()) == {1}
+    found = list(db.batch_rows.find())
+    done = [row["_id"][37:] for row in found if row["Verdict"] == "done"]
+    assert sorted(done) == [f"{number:06}" for number in range(1, 41)]
+    assert {row["Why"] for row in found if row["Verdict"] != "done"} == {domain.RETRIED}
+    # Whatever was made is undone by the batch that made it.
+    with app.app_context():
+        for batch in batches:
+            if db.batch_rows.count_documents({"Batch": batch["_id"], "Verdict": "done"}):
+                run(app, plan(app, service(app, Choosing).done_rows(batch["_id"], False)))
+    assert set(held(db).values()) == {0}
+
+
+def test_a_row_that_was_tried_again_by_a_dead_caller_is_done_and_not_refused(app, world, db):
+    """The caller died before it stored the results, and the batch goes on or is cancelled."""
+    rows = rows_for([world.add_player() for _ in range(3)])
+    earlier = [domain.row_id(numbered_guid(7), row.number) for row in rows]
+    batch = plan(app, [r._replace(earlier_id=e) for r, e in zip(rows, earlier, strict=True)])
+    parts = list(db.batch_parts.find())
+    run(app, batch)
+    batches = service(app, Batches)
+
+    def die_before_results():
+        db.batch_rows.update_many({}, {"$set": {"Verdict": "ready"}})
+        lease = {"LeasedUntil": batches.now() - timedelta(hours=1)}
+        db.batch_parts.insert_many([{**part, **lease} for part in parts])
+        db.batches.update_one({}, {"$set": {"State": "running"}})
+
+    die_before_results()
+    assert run(app, batch)["Counts"]["Done"] == 3
+    die_before_results()
+    batches.cancel(batch["_id"])
+    with app.app_context():
+        assert len(list(service(app, Choosing).done_rows(batch["_id"], False))) == 3
+    assert set(held(db).values()) == {1}
 
 
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)

@@ -11,7 +11,7 @@ import pytest
 from app.auth.roles import Role
 from app.batches import choosing, rows
 from app.batches.choosing import Choosing
-from app.batches.domain import TooManyRows
+from app.batches.domain import RETRIED, TooManyRows
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
 from app.errors import Invalid
@@ -529,6 +529,26 @@ def test_the_rest_of_a_cancelled_batch_and_of_an_undo_can_be_tried(world, plan, 
     staff("POST players/Ann/items/give", {"itemid": ITEM, "quantity": 4})
     assert run(staff(f"POST batches/{undo['Id']}/retry").json)["Done"] == 1
     assert held(world, ann) == 0
+
+
+def test_two_retries_of_a_batch_do_a_row_once(world, plan, run, staff, rows_of, db):
+    batch = plan([give("Ann"), give("Bob"), give("Bob", 2)])
+    ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")
+    first, second = (staff(f"POST batches/{batch['Id']}/retry").json for _ in range(2))
+    assert (first["Ready"], second["Ready"]) == (3, 3)
+    assert (run(first)["Done"], run(second)["Refused"]) == (3, 3)
+    assert {row["Why"] for row in rows_of(second)} == {RETRIED}
+    move_all(db)
+    # A plan that is made later finds them done, and so does the rest of the rest.
+    for later in (batch, second):
+        third = staff(f"POST batches/{later['Id']}/retry").json
+        assert (counts(third), {row["Why"] for row in rows_of(third)}) == ((0, 0, 3, 0), {RETRIED})
+    assert [held(world, ann), held(world, bob)] == [5, 7]
+    assert [row["Entry"] for row in rows_of(batch) + rows_of(second)] == [None] * 6
+    for row in rows_of(first):
+        assert staff(f"GET history/{row['Entry']}").json["Batch"] == first["Id"]
+    run(staff(f"POST batches/{first['Id']}/undo").json)
+    assert [held(world, ann), held(world, bob)] == [0, 0]
 
 
 def test_a_change_within_the_chosen_changes_is_not_tried_again(world, staff, run):

@@ -13,6 +13,7 @@ import pytest
 
 from app.auth.roles import Role
 from app.batches.background import BatchWorker
+from app.batches.domain import RETRIED
 from app.batches.planning import Planner
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
@@ -489,6 +490,24 @@ def test_the_result_file_can_be_sent_again_as_it_is(staff, world, plan, db):
     done = staff.get(f"/batches/{batch['_id']}/result?verdict=done").data
     answer = staff.submit("/batches?kind=file", 400, **file_form(done))
     assert "All rows of the file are already done." in page_of(answer)
+
+
+def test_a_row_of_a_result_file_is_done_once(staff, world, plan, db):
+    """The batch of the file is still open, and the file is sent twice."""
+    aladric, elowen = world.add_player(Name="Aladric"), world.add_player(Name="Elowen")
+    batch = plan(**GIFT, players="Aladric\nElowen")
+    file = staff.get(f"/batches/{batch['_id']}/result").data
+    first = plan("file", **file_form(file))
+    second = plan("file", **file_form(staff.get(f"/batches/{first['_id']}/result").data))
+    run(staff, second)
+    for other in (first, batch):
+        assert RETRIED in page_of(run(staff, other))
+        assert {row["Verdict"] for row in rows_of(db, other)} == {"refused"}
+    for player in (aladric, elowen):
+        (slot,) = db.players.find_one({"_id": player["_id"]})["Inventory"].values()
+        assert slot["Quantity"] == 5
+    # The others know by now that nothing is left.
+    assert {row["Why"] for row in rows_of(db, plan("file", **file_form(file)))} == {RETRIED}
 
 
 def test_the_result_file_of_undos_can_be_sent_again(staff, world, plan, db):

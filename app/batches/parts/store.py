@@ -114,19 +114,18 @@ class Parts:
         done = {"Batch": batch_id, "Verdict": "done"}
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
-    def done_among(self, row_ids: Sequence[str]) -> set[str]:
-        """Return which of these rows were carried out; they may be of several batches."""
-        done = {"_id": {"$in": row_ids}, "Verdict": "done"}
-        return {row["_id"] for row in self._rows.find(done, ["_id"])} if row_ids else set()
+    def find_rows(self, row_ids: Sequence[str]) -> dict[str, Document]:
+        """Return by id what rows, which may be of several batches, retry, and their verdicts."""
+        found = self._rows.find({"_id": {"$in": row_ids}}, ["Retries", "Verdict"])
+        return {row["_id"]: row for row in found} if row_ids else {}
 
-    def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[str]]:
-        """Yield the ids of rows that a dead caller may have carried out without storing results."""
+    def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[Document]]:
+        """Yield the rows that a dead caller may have carried out without storing results."""
         abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}
         parts = [part["Part"] for part in self._parts.find(abandoned, ["Part"])]
         left = {"Batch": batch_id, "Part": {"$in": parts}, "Verdict": "ready"}
-        found = self._rows.find(left, ["_id"]).hint("part")
-        for some in in_chunks(found if parts else (), CHUNK):
-            yield [row["_id"] for row in some]
+        found = self._rows.find(left, ["Retries"]).hint("part")
+        yield from in_chunks(found if parts else (), CHUNK)
 
     def has_parts(self, batch_id: str) -> bool:
         """Tell whether parts of a batch are left that are, or could be, carried out."""
