@@ -40,7 +40,7 @@ choosing = current(Choosing)
 planner = current(Planner)
 runner = current(Runner)
 
-batch = AppGroup("batch", help="Plan, run and undo many changes at once.")
+batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once.")
 
 batch_argument = click.argument("which", metavar="FILE|ID")
 
@@ -147,6 +147,15 @@ def undo(which: str, reason: str | None, partial: bool) -> None:
     _show(
         _plan(choosing.done_rows(found["_id"], partial), reason, follow_up(found, "Undo", "Undoes"))
     )
+
+
+@batch.command("retry")
+@batch_argument
+@reason_option
+def retry(which: str, reason: str | None) -> None:
+    """Plan a batch with the rows that another batch has not carried out."""
+    found = batches.require_ended(_find_or_fail(which)["_id"])
+    _show(_plan(choosing.rows_left(found["_id"]), reason, follow_up(found, "Rest", "Retries")))
 
 
 def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:

@@ -75,6 +75,19 @@ def test_a_file_is_planned_run_shown_and_undone(quartermaster, real_db, gifts):
         "No player with name 'Nobody'."
     ]
     assert real_db.history.count_documents({"Via": "batch", "Reason": "Ticket 4711"}) == 30
+    real_db.players.insert_one(make_player(Name="Nobody"))
+    rest = quartermaster("batch", "retry", gifts)
+    assert rest.output.startswith("Rest of gifts.csv (")
+    assert quartermaster("batch", "run", id_in(rest.output), "--yes").exit_code == 0
+    assert held(real_db) == 62
+    assert (
+        "all rows of the batch are done"
+        in quartermaster("batch", "retry", id_in(rest.output)).output
+    )
+    quartermaster(
+        "batch", "run", id_in(quartermaster("batch", "undo", id_in(rest.output)).output), "--yes"
+    )
+    assert held(real_db) == 60
     undo = quartermaster("batch", "undo", gifts)
     assert undo.output.startswith("Undo of gifts.csv (")
     assert quartermaster("batch", "run", id_in(undo.output), "--yes").exit_code == 0
