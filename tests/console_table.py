@@ -72,6 +72,7 @@ POST  /console/chat                             api
 GET   /console/history                          api
 GET   /console/history/[entry]                  api
 POST  /console/history/[entry]/undo             api
+POST  /console/history/[entry]/undo-partial     api
 GET   /console/batches                          api
 GET   /console/batches/new                      api
 POST  /console/batches                          api

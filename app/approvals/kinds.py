@@ -247,7 +247,9 @@ KINDS = {
         UNDO.arguments,
         find_changed,
         require_undo,
-        lambda request: preview_undo(entry_of(request))["Changes"],
+        lambda request: preview_undo(
+            entry_of(request), request["Arguments"].get("is_partial", False)
+        )["Changes"],
         make_undo,
         undo_moves,
     ),

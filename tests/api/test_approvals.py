@@ -284,6 +284,14 @@ def test_deletions_and_undos_can_be_asked_for(staff, clerk, senior, player, db):
     done = decide(senior, asked).json
     assert senior(f"GET history/{done['Entry']}").json["Undoes"] == entry
     assert held(db) == 0
+    # Of a change of which something is left, that can be asked for.
+    entry = staff("POST players/Aladric/items/give", gift).headers["X-History-Id"]
+    staff("POST players/Aladric/items/take", {"itemid": ITEM, "quantity": 20})
+    undo["Arguments"] = {"id": entry}
+    clerk("POST approvals", undo, 409)
+    undo["Arguments"]["partial"] = True
+    decide(senior, clerk("POST approvals", undo).json)
+    assert held(db) == 0
     delete = {"Operation": "delete-player", "Subject": "Aladric", "Reason": "Asked for it."}
     asked = clerk("POST approvals", delete).json
     done = decide(senior, asked).json
@@ -556,6 +564,11 @@ class TestConsole:
                 assert "Not today." in junior.read(page)
         assert len(re.findall("Because", approver.read("/approvals?state=decided"))) == 3
         junior.submit(f"/batches/{batch}/run", 303)
+        entry = staff("POST players/Aladric/items/give", gift).headers["X-History-Id"]
+        staff("POST players/Aladric/items/take", {"itemid": ITEM, "quantity": 20})
+        junior.submit(f"/history/{entry}/undo-partial", 403)
+        junior.submit(f"/history/{entry}/undo-partial", 303, ask="1", reason="Because")
+        assert db.approvals.count_documents({"Arguments": {"id": entry, "is_partial": True}}) == 1
 
     def test_changes_of_roles_are_asked_for_on_their_pages(
         self, app, at_console, person, world, db

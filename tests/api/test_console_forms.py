@@ -189,6 +189,22 @@ def test_an_undo_leads_back_to_where_it_was_asked_for(staff, player, db):
     assert "was already undone" in again.text
 
 
+def test_what_is_left_of_a_change_is_undone(staff, player, db):
+    given = staff.post("/players/Aladric/give", itemid=SWORD, quantity="3")
+    entry = given.headers["Location"].split("done=")[1].replace("%3A", ":")
+    assert 'undo-partial"' not in staff.get(f"/history/{entry}").text
+    staff.submit("/players/Aladric/take", 303, itemid=SWORD, quantity="2")
+    for page in (staff.get(f"/history/{entry}"), staff.submit(f"/history/{entry}/undo", 409)):
+        assert "You can undo the rest." in page.text
+        assert "Undo as much as possible" in page.text
+        assert f'action="/console/history/{entry}/undo"' not in page.text
+        assert "Partial" in page.text
+    staff.submit(f"/history/{entry}/undo-partial", 303)
+    assert stored(db, player)["Inventory"] == player["Inventory"]
+    assert "2 of 3" in db.players.find_one({"_id": player["_id"]})["Journal"][-1]["Warning"]
+    staff.submit(f"/history/{entry}/undo-partial", 409)
+
+
 def test_an_undo_leads_to_no_other_site(staff, player):
     given = staff.post("/players/Aladric/give", itemid=SWORD, quantity="3")
     entry = given.headers["Location"].split("done=")[1].replace("%3A", ":")

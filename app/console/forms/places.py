@@ -29,6 +29,7 @@ from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unav
 from app.execution import execute, preview
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
+from app.history.access import undo_arguments
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.naming import name_key
@@ -174,7 +175,9 @@ def arguments(sent: Submission) -> Document:
 def _ask(sent: Submission, path: dict[str, Any]) -> Document:
     """Ask a colleague to approve what a form would do; the page of an entry is about its undo."""
     subject = str(next(iter(path.values()), ""))
-    args = {"id": subject} if "entry_id" in path else arguments(sent)
+    body = (sent.form.body(sent) if sent.form.body else None) or {}
+    undone = undo_arguments(subject, "Partial" in body)
+    args = undone if "entry_id" in path else arguments(sent)
     return ask(sent.form.asks, subject, args)[0]
 
 

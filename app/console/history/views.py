@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flask import Response
@@ -122,6 +124,7 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
     (shown,) = table_entries(history.serve([entry]))
     preview, refusal = undo_preview(entry, shown)
+    offered = UNDO_WHAT_IS_LEFT if preview and refusal else UNDO_CHANGE
     target = Target(path_to("history", entry_id), entry_id)
     return render(
         "history/entry.html",
@@ -131,12 +134,12 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
         preview=preview,
         refusal=refusal,
         related=[*related_entries(shown["Undoes"]), *related_entries(shown["UndoneBy"])],
-        forms=forms_on([UNDO_CHANGE], target, sent),
+        forms=forms_on([offered], target, sent),
     )
 
 
 def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str]:
-    """Return the entry of a possible undo, or why the change cannot be undone."""
+    """Return the entry of a possible undo, and why the change cannot be undone as a whole."""
     if shown["UndoneBy"]:
         return None, "This change has already been undone."
     if not may_undo(shown):
@@ -148,11 +151,15 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
         return None, f"You may not undo {whose}. Ask somebody who manages staff."
     if not shown["CanUndo"]:
         return None, "A change of this kind cannot be undone."
-    try:
-        would = access.preview_undo(entry)
-    except QuartermasterError as error:
-        return None, str(error)
-    return table_entries([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], ""
+    refusal = ""
+    for is_partial in (False, True):
+        try:
+            would = access.preview_undo(entry, is_partial)
+        except QuartermasterError as error:
+            refusal = refusal or str(error)
+        else:
+            return table_entries([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], refusal
+    return None, refusal
 
 
 def related_entries(entry_id: str | None) -> list[Document]:
@@ -164,8 +171,8 @@ def related_entries(entry_id: str | None) -> list[Document]:
     return table_entries(history.serve(found))
 
 
-def undo(_: Submission, entry_id: str) -> Applied:
-    return access.undo(access.entry_to_undo(entry_id))
+def undo(_: Submission, entry_id: str, is_partial: bool = False) -> Applied:
+    return access.undo(access.entry_to_undo(entry_id), is_partial)
 
 
 def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
@@ -173,11 +180,18 @@ def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
 
 
 UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo, about=about_items)
+UNDO_WHAT_IS_LEFT = replace(
+    UNDO_CHANGE,
+    button="Undo as much as possible",
+    name="undo-partial",
+    act=partial(undo, is_partial=True),
+    body=lambda _: {"Partial": True},
+)
 register(
     Place(
         "/history/<entry_id>",
         ("history",),
-        {"": [UNDO_CHANGE]},
+        {"": [UNDO_CHANGE, UNDO_WHAT_IS_LEFT]},
         entry_page,
         needs=(Permission.HISTORY_READ,),
     )
