@@ -36,6 +36,8 @@ GIVING = (
 ASKING = ("/approve", "/decline", "api/v1/approvals")
 BEYOND = {
     "[entry]/undo": {Permission.UNDO_ANY},
+    # The form of the table attaches an item.
+    "[player]/letter": {Permission.ITEMS_MOVE},
     **dict.fromkeys(GIVING, VIEWER),
     **dict.fromkeys(ASKING, frozenset({Permission.ITEMS_MOVE})),
 }
