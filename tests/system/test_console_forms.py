@@ -99,6 +99,17 @@ def test_a_variable_is_set(console, api, player):
     assert value["Value"] == 1234
 
 
+def test_what_is_left_of_a_gift_is_undone_from_its_page(console, player, api):
+    for verb, quantity in (("give", 3), ("take", 2)):
+        gift = {"itemid": TONIC_ID, "quantity": quantity}
+        api.post(f"players/{player.id}/items/{verb}", **gift)
+    console.open(f"{player.path}/history")
+    console.press(".entries tr:nth-child(2) .when a")
+    assert "You can undo the rest." in console.text(".acts")
+    console.send("undo-partial", reason="Spent")
+    assert "2 of 3" in console.notice
+
+
 def test_a_note_is_written_and_undone_from_the_page_of_its_change(console, player):
     console.open(f"{player.path}/notes")
     console.send("note", Text="Two\nlines.")
