@@ -51,7 +51,7 @@ class GameEvents:
     def get(self, event_id: str, player_id: str) -> Document:
         found = self._events.find_one({"_id": event_id, **self._of(player_id)})
         if found is None:
-            raise NotFound("event", event_id)
+            raise NotFound("event", event_id, "No event of this player has that id.")
         return found
 
     def list(self, player_id: str, size: int, after: Position | None = None) -> Sequence[Document]:
