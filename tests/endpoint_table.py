@@ -125,6 +125,7 @@ TABLE = """
  +  GET    /api/v1/actions/[action]                              api                        | game.act
  +  POST   /api/v1/actions/[letter]/withdraw                     api                        | game.act
  +  POST   /api/v1/players/[player]/letters                      api                        | game.act
+ +  PUT    /api/v1/players                                       api                        | game.act
  +  POST   /api/v1/game/online                                   api                        | game.act
  +  POST   /api/v1/game/actions                                  api                        | game.act
  +  POST   /api/v1/game/actions/[action]                         api                        | game.act
@@ -239,6 +240,7 @@ BODIES = {
     "game/actions": {"Game": "door"},
     "game/actions/[action]": {"Game": "door"},
     "players/[player_id]": {"Level": 3},
+    "PUT /api/v1/players": {"Players": [{"Id": ENTRY.split(":")[1], "Level": 3}]},
     "[user]/erase": {"Confirm": USER},
     "[user]/name": {"Name": "Alicia"},
     "[player]/level": {"level": 17},
@@ -315,7 +317,8 @@ class Door(NamedTuple):
         """What to send for an answer of 200; nothing where the method has no body."""
         if self.method not in ("POST", "PUT"):
             return None
-        return next((body for end, body in BODIES.items() if self.route.endswith(end)), {})
+        door = f"{self.method} {self.route}"
+        return next((body for end, body in BODIES.items() if door.endswith(end)), {})
 
     @property
     def shape(self):

@@ -43,7 +43,8 @@ ENVIRONMENT = {
 RUNS_AFTER = {
     "setVariable": "getVariableValue",
     "savePlayer": "renamePlayer",
-    "deletePlayer": "savePlayer",
+    "savePlayers": "savePlayer",
+    "deletePlayer": "savePlayers",
     "deleteUser": "eraseUser",
     "getHistoryEntry": "undoChange",
     "cancelBatch": "undoBatch",
@@ -114,6 +115,7 @@ WHOLE_BODIES: dict[str, Document] = {
         ]
     },
     "savePlayer": {"Name": "{{spareName}}"},
+    "savePlayers": {"Players": [{"Id": "{{sparePlayer}}", "Level": 17}]},
     "reportOnline": {"Offline": ["{{sparePlayer}}"]},
     "takeActions": {"Game": "postman"},
     "answerAction": {"Game": "postman"},

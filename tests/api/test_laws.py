@@ -239,6 +239,7 @@ def test_a_page_is_never_larger_than_the_most_that_is_set(app, client, long_list
 BEYOND_BUDGETS = [
     ("DELETE", f"players/{PLAYER}", None),
     ("PUT", f"players/{VALUES['player_id']}", {"Level": 3}),
+    ("PUT", "players", {"Players": [{"Id": VALUES["player_id"], "Level": 3}]}),
     ("POST", f"users/{USER}/erase", {"Confirm": USER}),
 ]
 

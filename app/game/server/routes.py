@@ -14,20 +14,23 @@ from app.errors import NotFound, Unavailable
 from app.execution import change_route
 from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, public_action
 from app.game.server.operations import SAVE
-from app.game.server.saving import WasErased, save_character
+from app.game.server.saving import WasErased, save_character, save_characters
 from app.game.server.schemas import (
     AnswerArgs,
     AnsweredSchema,
     OnlineArgs,
     OnlineSchema,
+    SavedManySchema,
     SavedSchema,
+    SaveManyArgs,
     TakeActionsArgs,
     TakenActionsSchema,
 )
 from app.game.server.store import Letters, TakenActions, Taker
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import change_response
+from app.http.intents import change_response, replayed_headers
+from app.http.json import json_response
 from app.http.masking import masked
 from app.http.path_converters import path_guid
 from app.naming import Lookup
@@ -35,6 +38,8 @@ from app.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted
 from app.players.store import Players
 from app.types import Document
+
+NO_BUDGET = OverBudget("shop", "saving a character is not for a key with a budget", "Budget")
 
 blp = Blueprint("GameServer", __name__, url_prefix="/api/v1/game", group="Game")
 of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", group="Players")
@@ -49,7 +54,7 @@ players = current(Players)
     SAVE,
     "/<player:player_id>",
     SavedSchema,
-    OverBudget("shop", "saving a character is not for a key with a budget", "Budget"),
+    NO_BUDGET,
     NotFound("player", PLAYER_ID),
     SavedSince(9),
     PlayerNameTaken(),
@@ -70,6 +75,29 @@ def save_player(args: Document, player_id: Lookup) -> Response:
     saved = save_character(id_, args, current_app.config)
     status = 201 if saved.is_new else 200
     return change_response(saved.applied, saved.answer, status)
+
+
+@read_route(
+    of_players,
+    "",
+    SavedManySchema,
+    Permission.GAME_ACT,
+    args=SaveManyArgs(),
+    method="PUT",
+    is_body_required=True,
+    refuses=(NO_BUDGET,),
+)
+@of_players.leaves_no_entry
+@of_players.idempotent
+def save_players(args: Document) -> Response:
+    """Save many characters
+
+    Each row is saved as by `savePlayer`, whatever happens to the others. The results are in the
+    same order. A row without time left has the Code `UNAVAILABLE`: send it again.
+    """
+    results = save_characters(args["Players"], current_app.config)
+    headers = replayed_headers(all(is_replayed for _, is_replayed in results))
+    return json_response({"Values": [result for result, _ in results]}, headers=headers)
 
 
 @read_route(blp, "/online", OnlineSchema, Permission.GAME_ACT, args=OnlineArgs(), method="POST")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any, NamedTuple
 
 from app.auth.spending import refuse_unknown
 from app.changes import Applied
-from app.errors import Busy, Conflict, Invalid, InvalidField, NotFound
+from app.errors import (
+    Busy,
+    Conflict,
+    Invalid,
+    InvalidField,
+    NotFound,
+    QuartermasterError,
+    Unavailable,
+)
 from app.game.server.operations import SAVE
 from app.http.context import current
+from app.http.errors import body_of
 from app.http.fields import INT64
 from app.http.intents import keyed_intent
 from app.http.masking import masked
@@ -17,7 +27,9 @@ from app.http.parser import load
 from app.players.domain import name_lengths, require_name
 from app.players.store import Players
 from app.privacy.store import Erasures
+from app.request_scope import wait_deadline
 from app.storage.bulk import encode
+from app.storage.errors import DatabaseError, explain
 from app.transfer.records import PlayerRecord
 from app.transfer.validate import DEEPEST
 from app.types import Document, is_deep
@@ -27,6 +39,9 @@ ATTEMPTS = 5
 OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})
 # Required fields of a new character.
 NEEDED = ("Name", "UserId")
+# Of the time that a request may take, the part in which it begins to save further characters.
+SAVING_TIME = 0.8
+NOT_TRIED = "There was no time left to save this character; please send it again."
 
 erasures = current(Erasures)
 players = current(Players)
@@ -56,7 +71,34 @@ class Saved(NamedTuple):
         return {**told, "Version": entry["Version"]}
 
 
-def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any]) -> Saved:
+def save_characters(
+    rows: Sequence[Document], sizes: Mapping[str, Any]
+) -> list[tuple[Document, bool]]:
+    """Save each of these characters alone; return public results, and which are replayed."""
+    refuse_unknown("saving a character")
+    keyed_intent(SAVE, {})  # wrong headers refuse the whole request
+    deadline = wait_deadline(SAVING_TIME * sizes["MONGODB_OPERATION_SECONDS"])
+    return [_save_row(row, sizes, deadline) for row in rows]
+
+
+def _save_row(row: Document, sizes: Mapping[str, Any], deadline: float) -> tuple[Document, bool]:
+    result = {"Id": row["Id"], "Version": None, "Code": None, "Message": None}
+    try:
+        if monotonic() > deadline:
+            raise Unavailable(NOT_TRIED)
+        saved = save_character(row["Id"], row, sizes, is_one_of_many=True)
+        return {**result, "Version": saved.answer["Version"]}, saved.applied.replayed
+    except (QuartermasterError, DatabaseError) as error:
+        refusal = explain(error) if isinstance(error, DatabaseError) else error
+        if refusal is None:
+            raise
+        body = body_of(refusal)
+    return {name: body.get(name, value) for name, value in result.items()}, False
+
+
+def save_character(
+    player_id: str, body: dict[str, Any], sizes: Mapping[str, Any], is_one_of_many: bool = False
+) -> Saved:
     """Set the given fields of a character, or create it if there is none with this id."""
     refuse_unknown("saving a character")
     version = _version(body)
@@ -67,6 +109,8 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
         raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
     meant = keyed_intent(SAVE, told, unrecorded=("Body",))
+    if is_one_of_many and meant.key is not None:
+        meant = meant._replace(key=f"{meant.key} {player_id}")
     stored, unrecorded = record.stored_fields(fields), sizes["UNRECORDED_FIELDS"]
     for _ in range(ATTEMPTS):
         if saved := players.save(player_id, stored, version, meant, unrecorded):

@@ -2,20 +2,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, validates_schema
+from marshmallow import ValidationError, fields, missing, validates_schema
 from marshmallow.validate import Length
 
 from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
+from app.http.parser import MAX_FIELDS
 from app.items.schemas import SlotSchema
 from app.openapi.examples import ACTION, GAME, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.players.schemas import PlayerSchema
 from app.spells.schemas import KnownSpellSchema
 from app.variables.schemas import VariableSchema
 
-MOST_PLAYERS = 10_000
+MOST_PLAYERS, MOST_SAVED = 10_000, 500
 MOST_ACTIONS, MOST_READERS = 100, 1000
 LONGEST_GAME = 64
 NUMBER_OF_STATS = 5
@@ -49,6 +50,48 @@ class SavedSchema(Schema):
     Id = Guid(example=PLAYER_ID)
     Name = Text(example=PLAYER)
     Version = Integer(0, example=8, description="Send it with the next save.")
+
+
+class SaveRowArgs(SaveArgs):
+    """A character and its fields to set."""
+
+    Id = Guid(required=True, example=PLAYER_ID)
+
+    def load(self, data: Any, **_: Any) -> Any:
+        """Return the row with its id checked: without an id, no result could name the row."""
+        if not isinstance(data, dict) or len(data) > MAX_FIELDS:
+            raise ValidationError(f"Must be an object with at most {MAX_FIELDS} fields.")
+        try:
+            return {**data, "Id": self.fields["Id"].deserialize(data.get("Id", missing))}
+        except ValidationError as error:
+            raise ValidationError({"Id": error.messages}) from None
+
+
+class SaveManyArgs(Schema):
+    Players = List(
+        fields.Nested(SaveRowArgs),
+        required=True,
+        validate=Length(1, MOST_SAVED, error=f"Must contain 1 to {MOST_SAVED} characters."),
+        example=[{"Id": PLAYER_ID, "Version": 7, "X": 13, "Y": 22}],
+    )
+
+    @validates_schema(skip_on_field_errors=True)
+    def has_each_once(self, values: dict[str, Any], **_: Any) -> None:
+        if len({row["Id"] for row in values["Players"]}) < len(values["Players"]):
+            raise ValidationError("Must contain each id once.", "Players")
+
+
+class SaveResultSchema(Schema):
+    """The result of one row: a Version, or the Code and Message of an error."""
+
+    Id = Guid(example=PLAYER_ID)
+    Version = Integer(0, allow_none=True, example=8, description="The stored Version, if known.")
+    Code = Text(allow_none=True, example=None, description="Null if the character was saved.")
+    Message = Text(allow_none=True, example=None, description="Why it was not saved.")
+
+
+class SavedManySchema(Schema):
+    Values = List(fields.Nested(SaveResultSchema))
 
 
 AT_MOST = Length(max=MOST_PLAYERS, error=f"Must contain at most {MOST_PLAYERS} ids.")
