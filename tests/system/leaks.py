@@ -13,7 +13,7 @@ from tests.factories import sha256
 
 # What these say comes back by contract: they name things.
 NAMES = {"username", "email", "itemid", "spellid", "mapid", "Name", "Game", "Message", "Reason"}
-NAMES |= {"to", "Subject"}
+NAMES |= {"to", "Subject", "Id"}
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 JSON = {"Content-Type": "application/json"}
 HEADERS = (

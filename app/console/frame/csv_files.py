@@ -24,6 +24,8 @@ CSV = "text/csv"
 # Without it, some spreadsheets do not read UTF-8.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ROWS_AT_ONCE = 500
+# Where a formula may begin: some spreadsheets split lines at semicolons, too.
+FORMULA = re.compile(rf"(^|;)(?=[{re.escape(''.join(FORMULAS))}])")
 
 # Some records of a list, and the cursor of the next ones; None at the end.
 Part = tuple[Iterable[Document], str | None]
@@ -82,7 +84,7 @@ def cell_text(value: Any) -> Any:
         return iso(value)
     if isinstance(value, dict):
         value = value.get("Name") or value.get("UserId") or value.get("Id")
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+    return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
 def marks_text(record: Document) -> str:
