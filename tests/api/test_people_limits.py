@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import config
+from app.auth.permissions import NAMES, Permission
 from app.auth.scopes import Scope
 from app.batches.background import BatchWorker
 from app.batches.running import Runner
@@ -98,6 +99,24 @@ def test_unknown_quantities_are_refused(person, world, player, db):
         assert "is not for a person with a limit" in refused["Message"], request
     assert db.players.find_one() == player
     person("Other", RowsPerBatch=3)("DELETE players/Aladric")
+
+
+def test_the_limits_bind_every_permission_that_moves_items(person, world, player, db):
+    """A role that has only one of them has its limits, too."""
+    world.add_user(Name="Bob")
+    for permission, request, body in (
+        ("game.act", f"PUT players/{player['_id']}", {"Level": 3}),
+        ("game.act", "PUT players", {"Players": [{"Id": player["_id"], "Level": 3}]}),
+        ("players.delete", "DELETE players/Aladric", None),
+        ("privacy.erase", "POST users/Bob/erase", {"Confirm": "Bob"}),
+    ):
+        for number, limits in enumerate(({"LargestQuantity": 100}, {"ItemsPerDay": 1000})):
+            needed = (NAMES[permission], Permission.PLAYERS_READ, Permission.USERS_READ)
+            caller = person(f"{request} {number}", needed, **limits)
+            told = caller("GET info/limits").json
+            assert {name: told[name] for name in limits} == limits, permission
+            assert caller(request, body, 403).json["Code"] == "OVER_LIMIT", request
+    assert db.players.find_one() == player
 
 
 def test_a_key_counts_to_its_budget_and_to_the_person(client, person, player, world):

@@ -283,6 +283,32 @@ def test_a_limit_is_a_part_of_what_somebody_may_do(staff, person, world):
     assert refused.json["Code"] == "NOT_PEER"
 
 
+@pytest.mark.parametrize("moving", ["game.act", "players.delete", "privacy.erase", "undo.own"])
+def test_nobody_gives_or_takes_over_what_moves_items_without_their_limits(
+    staff, person, world, moving
+):
+    held = ["staff.manage", "users.manage", "users.read", "keys.manage", "items.move", moving]
+    staff("POST roles", {"Name": "lead", "Permissions": held, "Limits": {"LargestQuantity": 100}})
+    free = {"Name": "free", "Permissions": [moving]}
+    staff("POST roles", free)
+    world.add_user("secret", Name="Free", Roles=["free"])
+    world.add_user("secret", Name="Other")
+    lead = person("lead")
+    for request, body, code in (
+        ("POST roles", {**free, "Name": "more"}, "MAY_NOT_GIVE"),
+        (
+            "POST roles",
+            {**free, "Name": "more", "Limits": {"LargestQuantity": 101}},
+            "MAY_NOT_GIVE",
+        ),
+        ("PUT staff/Other/roles", {"Roles": ["free"]}, "MAY_NOT_GIVE"),
+        ("POST users/Free/manage/password/change", {"new": "a" * 64}, "NOT_PEER"),
+        ("POST keys?user=Free", {"Name": "thief", "Scopes": ["players.read"]}, "NOT_PEER"),
+    ):
+        assert lead(request, body, status=403).json["Code"] == code, request
+    lead("POST roles", {**free, "Name": "more", "Limits": {"LargestQuantity": 100}})
+
+
 def test_staff_are_banned_by_peers_alone(person, world):
     world.add_user("secret", Name="Senior", Roles=["senior-support"])
     world.add_user("secret", Name="Player")
