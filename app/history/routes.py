@@ -63,8 +63,8 @@ users = current(Users)
 def list_history(args: Document) -> Response:
     """List changes of players, users and the catalogue
 
-    Newest first. Changes of users need the role `users.query`. A change appears within two seconds,
-    and at once in the history of its player or user.
+    Newest first. Changes of users need the role `users.query`, those of roles `staff.manage`. A
+    change appears within two seconds, and at once in the history of its player or user.
     """
     return cursor_response(search(args, page_size(args)))
 

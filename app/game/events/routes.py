@@ -8,7 +8,7 @@ from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
 from app.game.events.store import Events
-from app.history.access import sees_users
+from app.history.access import visible_kinds
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -26,11 +26,11 @@ events = current(Events)
 def list_events(args: Document) -> Response:
     """List changes in the order in which they became history
 
-    Oldest first. Changes of users need the role `users.query`. `Next` is always present: send it as
+    Oldest first, the same ones as `listHistory` shows. `Next` is always present: send it as
     `after` to get what is new. Each change comes exactly once; a gap in the `Number` of a subject
     would show a missing one.
     """
     after = args.get("after", "")
     if after == NOW:
         return cursor_response(CursorPage([], events.end()))
-    return cursor_response(events.list(cursors.read(after), page_size(args), sees_users()))
+    return cursor_response(events.list(cursors.read(after), page_size(args), visible_kinds()))

@@ -9,7 +9,7 @@ import bson
 from pymongo.read_preferences import ReadPreference
 
 from app.errors import InvalidCursor
-from app.history.domain import is_of_user
+from app.history.domain import subject_of
 from app.history.store import History
 from app.paging import CursorPage
 from app.storage.client import Storage
@@ -35,14 +35,15 @@ class Events:
         """Return the cursor for a reader who wants only new entries."""
         return _cursor(self._log.end())
 
-    def list(self, cursor: bytes, size: int, sees_users: bool) -> CursorPage:
-        """Return the entries after a cursor, the oldest first."""
+    def list(self, cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
+        """Return the entries about some kinds of documents after a cursor, the oldest first."""
         place = _place(cursor) if cursor else BEGINNING
         wanted: list[str] = []
         try:
             for entry_id, reached in islice(self._log.after(place), MOST_READ):
                 place = reached
-                if sees_users or not is_of_user(entry_id):
+                subject = subject_of(entry_id)
+                if subject and subject[0] in kinds:
                     wanted.append(entry_id)
                 if len(wanted) == size:
                     break
