@@ -61,6 +61,8 @@ class Caller(NamedTuple):
     name: str
     rights: Rights
     key: AccessKey | None = None
+    # Whether a role requires a second factor, and the account has none.
+    lacks_factor: bool = False
 
     @property
     def log_name(self) -> str:
@@ -179,7 +181,9 @@ class Callers:
         return self._caller(user)
 
     def _find_user(self, where: Document, field: str) -> Document | None:
-        return self._db["users"].find_one(where, ["Name", *RIGHTS, field, *BAN_STATE])
+        return self._db["users"].find_one(
+            where, ["Name", *RIGHTS, "SecondFactor", field, *BAN_STATE]
+        )
 
     def _is_banned(self, user: Document) -> bool:
         # Few accounts are banned, so most requests need no clock.
@@ -209,4 +213,6 @@ class Callers:
         return rights_of(user, {**shipped_roles(), **stored}, self._power_role)
 
     def _caller(self, user: Document, key: AccessKey | None = None) -> Caller:
-        return Caller(user["_id"], str(user.get("Name")), self.rights(user), key)
+        rights = self.rights(user)
+        lacks_factor = rights.needs_second_factor and user.get("SecondFactor") is None
+        return Caller(user["_id"], str(user.get("Name")), rights, key, lacks_factor)

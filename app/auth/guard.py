@@ -35,6 +35,10 @@ class AddressNotAllowed(Forbidden):
     sentence = "This key may not be used from the address {address}."
 
 
+class FactorRequired(Forbidden):
+    sentence = "A role of your account requires a second factor: set it up at the console first."
+
+
 def required(
     *needs: Need, identified_by: Callable[[], Caller] | None = None
 ) -> Callable[[View], View]:
@@ -109,7 +113,7 @@ def identify() -> Caller:
     if scheme.lower() != "bearer":
         raise Unauthorized
     token = token.strip(" ")
-    caller = _by_key(token) if is_key(token) else callers.get(tokens.check(token))
+    caller = _by_key(token) if is_key(token) else _by_token(token)
     environ[CALLER] = caller
     return caller
 
@@ -118,6 +122,14 @@ def _by_key(secret: str) -> Caller:
     caller = callers.get_by_key(secret)
     if caller.key and caller.key.networks and not caller.key.allows_address(remote_address()):
         raise AddressNotAllowed(remote_address())
+    return caller
+
+
+def _by_token(token: str) -> Caller:
+    caller = callers.get(tokens.check(token))
+    # The token may be older than the role. Keys are for programs, which have no second factor.
+    if caller.lacks_factor:
+        raise FactorRequired
     return caller
 
 

@@ -22,6 +22,7 @@ from app.cli.intents import intent, reason_option, report
 from app.errors import Invalid
 from app.http.context import current
 from app.naming import Lookup, parse_guid
+from app.oauth.sign_ins import require_factor
 from app.oauth.store import RefreshTokens
 from app.openid.domain import LONGEST_SUBJECT, identity
 from app.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
@@ -240,11 +241,12 @@ def roles_line(name: str, power: dict[str, bool]) -> str:
 @with_appcontext
 def token(name: str) -> None:
     """Print an access token of a user, for scripts and experiments."""
-    account = users.get(Lookup.parse(name), *RIGHTS, "PasswordVersion")
+    account = users.get(Lookup.parse(name), *RIGHTS, "PasswordVersion", "SecondFactor")
     if not callers.rights(account).permissions:
         raise Invalid(
             f"{name} lacks the role 'api'; grant it with quartermaster api grant {name} api."
         )
+    require_factor(account)
     issued = refresh_tokens.issue(account["_id"], account["PasswordVersion"])
     now = int(access_tokens.now())
     output = access_tokens.issue(issued.user_id, issued.chain, now)

@@ -49,8 +49,7 @@ def sign_in(username: str, password: str, otp: str) -> Issued:
     user = authenticate(username, password)
     if has_factor(user):
         _check_code(user, otp)
-    elif callers.rights(user).needs_second_factor:
-        raise factor_required()
+    require_factor(user)
     # The version was read together with the password: if the password has changed since, the new
     # token is invalid from the start.
     return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
@@ -110,8 +109,7 @@ def refresh(refresh_token: str) -> Issued:
     if user["PasswordVersion"] != found.get("PasswordVersion"):
         raise bad_refresh_token()
     require_access(user)
-    if callers.rights(user).needs_second_factor and not has_factor(user):
-        raise factor_required()
+    require_factor(user)
     # Rotate last: if an earlier step fails, the client still has a valid refresh token.
     return refresh_tokens.rotate(found)
 
@@ -124,6 +122,12 @@ def require_access(user: Document) -> None:
         raise account_disabled()
     if not callers.rights(user).permissions:
         raise no_access()
+
+
+def require_factor(user: Document) -> None:
+    """Refuse an account without the second factor that a role of it requires."""
+    if callers.rights(user).needs_second_factor and not has_factor(user):
+        raise factor_required()
 
 
 def owner(key: Lookup) -> Document:

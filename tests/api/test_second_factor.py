@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pyotp
 import pytest
 
+from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.storage.client import Storage
@@ -19,7 +21,15 @@ from app.storage.limits.reset_mails import MailNotSent
 from app.users.mail import Mailer
 from app.users.store import Users
 from tests.applications import replace_service, service
-from tests.factories import make_factor, make_role, sha256
+from tests.factories import (
+    guid,
+    make_factor,
+    make_key,
+    make_role,
+    new_secret,
+    sha256,
+    with_keys,
+)
 from tests.swaps import move_all
 
 TOKEN = "/api/oauth/token"
@@ -196,3 +206,31 @@ def test_an_erasure_removes_it_at_once(client, db, alice, as_role):
     client.post(f"{USERS}/Alice/erase", json=body, headers=as_role(*MANAGE))
     stored = db.users.find_one({"_id": alice["_id"]}) or {}
     assert stored.get("SecondFactor") is None
+
+
+def test_a_role_that_requires_one_ends_older_tokens_until_there_is_one(
+    app, client, db, world, factor
+):
+    """Keys are for programs, which have no second factor."""
+    bob = world.add_user("secret", roles=(Role.API,), Name="Bob")
+    secret = new_secret()
+    keyed = with_keys(bob, **{guid(): make_key(secret, (Scope.PLAYERS_READ,))})
+    db.users.replace_one({"_id": bob["_id"]}, keyed)
+    token, key = world.headers(user=bob), {"Authorization": f"Bearer {secret}"}
+
+    def answers(headers, path):
+        service(app, Callers).forget()
+        return client.get(f"/api/v1/{path}", headers=headers)
+
+    assert answers(token, "players").status_code == 200
+    db.roles.insert_one(make_role("guards", "users.read", NeedsSecondFactor=True))
+    db.users.update_one({"_id": bob["_id"]}, {"$set": {"Roles": ["guards"]}})
+    for path in ("players", "users", "info/limits"):
+        refused = answers(token, path)
+        assert (refused.status_code, refused.json["Code"]) == (403, "FACTOR_REQUIRED"), path
+    assert refused.json["Message"] == (
+        "A role of your account requires a second factor: set it up at the console first."
+    )
+    assert answers(key, "players").status_code == 200
+    db.users.update_one({"_id": bob["_id"]}, {"$set": {"SecondFactor": factor}})
+    assert answers(token, "users").status_code == 200

@@ -11,16 +11,18 @@ from app.auth.shipped_roles import SHIPPED
 from app.history.store import History
 from tests.applications import service
 from tests.callers import Caller
+from tests.factories import make_factor
 
 ROLE = {"Permissions": ["players.read", "staff.manage"], "Limits": None}
 
 
 @pytest.fixture
 def person(client, world):
-    """Return somebody with these roles."""
+    """Return somebody with these roles, and a second factor."""
 
     def person(*roles, **fields):
-        user = world.add_user("secret", Roles=list(roles), **fields)
+        fields = {"SecondFactor": make_factor(), "Roles": list(roles), **fields}
+        user = world.add_user("secret", **fields)
         return Caller(client, world.headers(user=user), "/api/v1/", user)
 
     return person
@@ -178,7 +180,8 @@ def test_staff_are_all_who_have_a_role(staff, person, world):
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 def test_administrators_who_remove_each_other_leave_one(app, world):
     """Each removes the other at the same time, again and again."""
-    pairs = [world.add_user("secret", Roles=["administrator"]) for _ in range(2)]
+    fields = {"Roles": ["administrator"], "SecondFactor": make_factor()}
+    pairs = [world.add_user("secret", **fields) for _ in range(2)]
     callers = [
         Caller(app.test_client(), world.headers(user=user), "/api/v1/", user) for user in pairs
     ]
@@ -333,6 +336,8 @@ def test_history_of_roles_is_for_those_who_manage_staff(app, staff, person):
     entry = changed.headers["X-History-Id"]
     service(app, History).move_all()
     staff(f"GET history/{entry}")
+    assert [event["Id"] for event in staff("GET events").json["Values"]] == [entry]
     viewer = person("viewer")
     viewer(f"GET history/{entry}", status=403)
-    assert viewer("GET history").json["Values"] == []
+    for path in ("history", "events"):
+        assert viewer(f"GET {path}").json["Values"] == [], path

@@ -640,3 +640,5 @@ def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real
     assert not real_db.users.find_one({"Name": "anna"})["IsBanned"]
     refused = quartermaster("staff", "disable", "anna").stderr
     assert "Nobody could manage staff then" in refused
+    refused = quartermaster("token", "anna").stderr
+    assert "requires a second factor: set it up at the console first" in refused
