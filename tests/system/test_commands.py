@@ -640,5 +640,6 @@ def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real
     assert not real_db.users.find_one({"Name": "anna"})["IsBanned"]
     refused = quartermaster("staff", "disable", "anna").stderr
     assert "Nobody could manage staff then" in refused
+    quartermaster("role", "change", "events", "--permission", "players.read", "--second-factor")
     refused = quartermaster("token", "anna").stderr
     assert "requires a second factor: set it up at the console first" in refused
