@@ -67,6 +67,7 @@ GET   /console/history.csv                      api
 GET   /console/batches.csv                      api
 GET   /console/game/[action]                    api
 POST  /console/game/[letter]/withdraw           api
+POST  /console/game/restart                     api
 GET   /console/chat                             api
 POST  /console/chat                             api
 GET   /console/history                          api
@@ -136,6 +137,7 @@ FIELDS = {
     "message": {"Message": "Hello."},
     "letter": {"Message": "Here it is.", "itemid": ITEM, "quantity": "1"},
     "chat": {"Message": "Hello."},
+    "restart": {"Minutes": "10", "Message": "An update."},
     **{f"[player]/{verb}": {"confirm": PLAYER} for verb in ("kick", "kill")},
     **{f"[user]/{verb}": {"confirm": USER} for verb in ("kick", "kill")},
     "[player]/warp": {"mapid": MAP, "confirm": PLAYER},

@@ -54,7 +54,7 @@ class Permission(Enum):
     UNDO_ANY = "undo.any", "Undo changes of others.", Scope.HISTORY_UNDO
     BATCHES_PLAN = "batches.plan", "Plan batches.", Scope.PLAYERS_CHANGE
     BATCHES_RUN = "batches.run", "Run batches.", Scope.PLAYERS_CHANGE
-    GAME_ACT = "game.act", "Kill, warp, chat and act as a game.", Scope.GAME_ACT
+    GAME_ACT = "game.act", "Kill, warp, chat, restart, act as a game.", Scope.GAME_ACT
     OBJECTS_CHANGE = "objects.change", "Set global variables.", Scope.OBJECTS_CHANGE
     HEALTH_READ = "health.read", "See the health of the service.", Scope.PLAYERS_READ
     KEYS_MANAGE = "keys.manage", "Create and revoke one's own keys.", Scope.USERS_MANAGE

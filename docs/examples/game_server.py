@@ -10,8 +10,9 @@ the driver for that language. The rules, and the code that follows them:
    writer was faster: read again, and decide again. A write sets single fields and slots, never
    whole documents, and a change of two characters is a transaction (Characters).
 2. A change stream reports gifts and other changes by others (Gifts).
-3. The game polls for actions such as a kick, and for letters to its players, takes them and answers
-   them (Actions). It reports trades as events, so that support can tell what left whom (World).
+3. The game polls for actions such as a kick or a restart, and for letters to its players, takes
+   them and answers them (Actions). It reports trades as events, so that support can tell what left
+   whom (World).
 4. The game reports in bulk who is online, without incrementing Version. Bans and mutes are fields
    of the account (World: log_in, log_out, look_up_penalties).
 5. A new account or character has all fields, two of them derived from its name (named).
@@ -48,6 +49,7 @@ INVENTORY_SIZE, STACK_LIMIT = 35, 1_000_000  # QM_INVENTORY_SIZE and QM_STACK_LI
 WIDTH, HEIGHT = 32, 26
 TICK_SECONDS, DOORS_SECONDS, KICKED_SECONDS = 0.1, 2, 20
 FIRST_ANSWER_SECONDS, LAST_ANSWER_SECONDS = 3, 5
+RESTART_WARNINGS = (10, 5, 1)  # minutes before a restart
 LOOK_SECONDS = 1  # if no game polls for ten seconds, the service refuses actions
 EVENT_DAYS = 30  # QM_GAME_EVENT_DAYS
 PRESENCE_SECONDS = 30  # after QM_ONLINE_TTL_SECONDS (300), a player counts as offline
@@ -341,6 +343,8 @@ class Actions:
         self.world, self.name, self.tell = world, name, world.screen.tell
         self.actions, self.games = world.db["actions"], world.db["games"]
         self.kinds = {"chat": self.chat, "kick": self.kick, "kill": self.kill, "warp": self.warp}
+        self.restart: Document | None = None
+        self.restart_at, self.warnings = 0.0, list[int]()  # in minutes, the next one last
 
     def say_that_we_look(self) -> None:
         seen = {"$currentDate": {"LookedAt": True}}
@@ -353,12 +357,39 @@ class Actions:
             where["Subject.Id"] = {"$in": [*self.world.mine, *self.world.mine.values()]}
         taken = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": self.name}}
         while action := self.actions.find_one_and_update(where, taken, sort=[("TakeBefore", 1)]):
+            if action["Kind"] == "restart" and not self.restart:
+                self.begin_restart(action)  # count_down answers it
+                continue
             try:
+                if action["Kind"] == "restart":
+                    raise Refused("The game already counts down to a restart.")
                 result = self.do(action["Kind"], action["Subject"], action["Arguments"])
                 answer = {"$currentDate": {"Done": True}, "$set": {"Result": result}}
             except Refused as refusal:
                 answer = {"$set": {"Error": str(refusal)}}
             self.actions.update_one({"_id": action["_id"]}, answer)
+
+    def begin_restart(self, action: Document) -> None:
+        minutes = action["Arguments"]["Minutes"]
+        self.restart, self.restart_at = action, time.monotonic() + 60 * minutes
+        self.warnings = sorted({minutes, *(m for m in RESTART_WARNINGS if m < minutes)} - {0})
+
+    def count_down(self) -> None:
+        """Warn everybody before a restart. Answer it, and log everybody out, when it is due."""
+        if self.restart is None:
+            return
+        left = self.restart_at - time.monotonic()
+        while self.warnings and left <= 60 * self.warnings[-1]:
+            minutes = self.warnings.pop()
+            self.tell(f"[in {minutes} min] {self.restart['Arguments']['Message']}")
+        if left <= 0:
+            # Before the restart: afterwards, a real game would not know what it has to answer.
+            done = {"$currentDate": {"Done": True}, "$set": {"Result": None}}
+            self.actions.update_one({"_id": self.restart["_id"]}, done)
+            self.world.log_out(list(self.world.characters.copies))
+            self.restart = None
+            self.tell("The game restarts.")
+            self.world.open_doors()
 
     def take_letters(self) -> None:
         """Show letters to players who are online, and those again that we have not answered.
@@ -626,6 +657,7 @@ class World:
             self.actions.say_that_we_look: LOOK_SECONDS,
             self.actions.take_all: TICK_SECONDS,
             self.actions.take_letters: LOOK_SECONDS,
+            self.actions.count_down: LOOK_SECONDS,
             self.gifts.look: TICK_SECONDS,
             self.play: 1 / self.options.pace,
         }

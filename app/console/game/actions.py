@@ -8,7 +8,7 @@ from typing import Any
 
 from app.console.history.sentences import Names, name_of, short_text
 from app.console.stores import actions, objects
-from app.game.actions.domain import KINDS, LETTER, place_of, public_action
+from app.game.actions.domain import KINDS, LETTER, RESTART, place_of, public_action
 from app.game.actions.store import ActionFilters
 from app.types import Document
 
@@ -69,12 +69,18 @@ def what(action: Document, names: Names) -> str:
         items = action["Arguments"].get("Items") or ()
         given = [f"{item['Quantity']:,} {name_of(item['ItemId'], names)}" for item in items]
         return ", ".join([f"“{action['Arguments'].get('Message')}”", *given])
+    if action["Kind"] == RESTART:
+        asked = order(action, names)
+        return f"{asked[:1].upper()}{asked[1:]}: “{action['Arguments'].get('Message')}”"
     return f"{action['Kind'].capitalize()}{_where(action, names)}"
 
 
 def order(action: Document, names: Names) -> str:
     """Return what was requested, with the subject: kick Amelia."""
     somebody = whom(action["Subject"], names)
+    if action["Kind"] == RESTART:
+        minutes = action["Arguments"].get("Minutes")
+        return f"restart after {minutes} {'minute' if minutes == 1 else 'minutes'}"
     if action["Kind"] not in ("chat", LETTER):
         return f"{action['Kind']} {somebody}{_where(action, names)}"
     message = short_text(action["Arguments"].get("Message"))
@@ -95,7 +101,7 @@ def notice(action: Document, names: Names) -> str:
     sentences = {
         "done": f"{past} {asked.partition(' ')[2]}.",
         "failed": f"The game did not {asked}: {action['Error']}",
-        "withdrawn": "The letter was withdrawn.",
+        "withdrawn": f"The {action['Kind']} was withdrawn.",
         "lapsed": f"No game server took it in time, so nothing was done: {asked}.",
     }
     under_way = f"The game was asked to {asked}. It has not answered yet."

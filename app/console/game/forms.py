@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from flask import Response
 
+from app.auth.permissions import Permission
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group
 from app.console.forms.object_names import plain
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
@@ -22,8 +23,8 @@ from app.game.actions.asking import (
     send_letter,
     user_subject,
 )
-from app.game.actions.domain import KINDS, LETTER
-from app.game.actions.schemas import ChatArgs, WarpArgs, WarpToPlaceArgs
+from app.game.actions.domain import KINDS, LETTER, RESTART, WITHDRAWABLE
+from app.game.actions.schemas import ChatArgs, RestartArgs, WarpArgs, WarpToPlaceArgs
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.types import Document
@@ -129,8 +130,27 @@ WITHDRAW = Form(
     api="POST /api/v1/actions/<key>/withdraw",
     needs=(KINDS[LETTER].permission,),
     asks_reason=False,
-    is_offered=lambda target: target.record["State"] == "waiting",
+    is_offered=lambda at: at.record["Kind"] in WITHDRAWABLE and at.record["State"] == "waiting",
     lead=lambda action, *_, **__: see_other(path_to("game", action["_id"])),
+)
+RESTART_GAME = Form(
+    None,
+    "Restart the game…",
+    "Restart",
+    (
+        Field("Minutes", "Minutes", "Until the restart; 0 means at once.", value=10),
+        Field("Message", "Message to everybody", html={"autocomplete": "off"}),
+    ),
+    name=RESTART,
+    card=IN_THE_GAME,
+    act=lambda sent: ask(RESTART, WORLD, sent.args),
+    api="POST /api/v1/game/restart",
+    needs=(Permission.PLAYERS_READ, KINDS[RESTART].permission),
+    about=KINDS[RESTART].about,
+    schema=RestartArgs(),
+    is_danger=True,
+    takes_key=True,
+    lead=lambda answer, *_: redirect_to_action(answer, path_to("game")),
 )
 
 

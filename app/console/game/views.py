@@ -18,7 +18,7 @@ from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.game.actions import cards
-from app.console.game.forms import SAY, WITHDRAW
+from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
 from app.console.health.views import DAY, online_plot
 from app.console.history.tables import last_changes
 from app.console.stores import actions, cursors, players, samples
@@ -43,15 +43,15 @@ LAST_CHANGES = 8
 SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
-@blp.get("/game")
-@required(Permission.PLAYERS_READ)
-def show_game() -> Response:
+def show_game(_: str = "", sent: Submission | None = None) -> Response:
     found = filter_page(FILTERS, search)
     now = samples.now()
     return render(
         "game/game.html",
         found.status,
+        sent=sent,
         page="game",
+        forms=forms_on([RESTART_GAME], Target(path_to("game")), sent),
         servers=servers(),
         seconds=int(LOOKED_WITHIN.total_seconds()),
         online=players.count_online(),
@@ -129,6 +129,8 @@ def chat_page(_: str, sent: Submission | None) -> Response:
     )
 
 
+blp.add_url_rule("/game", "show_game", required(Permission.PLAYERS_READ)(show_game))
+register(Place("/game", ("game",), {"": [RESTART_GAME]}, show_game, is_shown_elsewhere=True))
 register(
     Place(
         "/game/<action_id>",

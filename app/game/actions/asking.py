@@ -62,12 +62,12 @@ def chat_arguments(args: Document) -> Document:
     }
 
 
-def letter_arguments(args: Document) -> Document:
-    return {"Message": masked(args["Message"]), "Items": args["Items"]}
+def with_masked_message(args: Document) -> Document:
+    return {**args, "Message": masked(args["Message"])}
 
 
 # By kind of action, the function that turns request arguments into those of the game.
-ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments, LETTER: letter_arguments}
+ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments, "restart": with_masked_message}
 
 
 def ask(kind: str, subject: Document, args: Document) -> Answer:
@@ -90,7 +90,7 @@ def send_letter(key: Lookup, args: Document) -> Answer:
         moved[item["ItemId"]] = moved.get(item["ItemId"], 0) + item["Quantity"]
     if moved:
         guard.caller().require(Permission.ITEMS_MOVE)
-    subject, meant = player_subject(key), action_intent(LETTER, letter_arguments(args))
+    subject, meant = player_subject(key), action_intent(LETTER, with_masked_message(args))
     send = partial(actions.ask, subject, meant)
     sent = spend(moved or None, send, partial(actions.find_earlier, subject, meant))
     return Answer(sent.answer, is_done=False, replayed=sent.replayed)

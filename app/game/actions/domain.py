@@ -38,12 +38,15 @@ KINDS = {
     ),
     "chat": ActionWords("Said", "It cannot be recalled."),
     "letter": ActionWords("Delivered", "It waits until the player is online."),
+    "restart": ActionWords(
+        "Restarted", "Everybody reads the message 10, 5 and 1 minutes before.", "The game restarts."
+    ),
 }
 # Fields of an action that a game writes.
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
 ENDED = ("done", "failed", "lapsed")
 STATES = ("waiting", "taken", "done", "failed", "lapsed", "withdrawn")
-LETTER = "letter"
+LETTER, RESTART = WITHDRAWABLE = ("letter", "restart")
 # How long after the request a game may take an action: later, nobody waits for it.
 TAKEN_WITHIN = timedelta(seconds=30)
 # A game that has not polled for so long counts as stopped.
@@ -79,7 +82,7 @@ class NotTaken(Conflict):
 
 
 class CannotWithdraw(Conflict):
-    sentence = "Only a letter that no game has taken can be withdrawn."
+    sentence = "Only a letter or a restart that no game has taken can be withdrawn."
 
 
 class ActionNotFound(NotFound):

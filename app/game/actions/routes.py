@@ -1,4 +1,4 @@
-"""Actions that only the running game can carry out: kick, kill, warp and chat."""
+"""Actions that only the running game can carry out: kick, kill, warp, chat and restart."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from app.game.actions.asking import (
 )
 from app.game.actions.domain import (
     KINDS,
+    RESTART,
     ActionFailed,
     ActionNotFound,
     CannotWithdraw,
@@ -36,6 +37,7 @@ from app.game.actions.schemas import (
     ActionUnderWaySchema,
     ChatArgs,
     LetterArgs,
+    RestartArgs,
     SaidOnMapSchema,
     SaidSchema,
     SaidToPlayerSchema,
@@ -203,6 +205,17 @@ def say_to_player(args: Document, key: Lookup) -> Response:
     return say(player_subject(key), args, lookupKey=masked(str(key)))
 
 
+@ask_route(blp, "/game/restart", MessageSchema, Permission.GAME_ACT, args=RestartArgs())
+def restart_game(args: Document) -> Response:
+    """Restart the game after a countdown
+
+    The game repeats the message 10, 5 and 1 minutes before. It answers when it restarts, so a
+    request with `Minutes` gets 202. `withdrawLetter` withdraws it until a game takes it.
+    """
+    answer = ask(RESTART, EVERYBODY, args)
+    return action_response(answer, {"Message": done_sentence(answer.action)})
+
+
 @read_route(
     blp,
     "/actions",
@@ -262,9 +275,9 @@ def send_letter(args: Document, key: Lookup) -> Response:
     refuses=(ActionNotFound(ACTION), CannotWithdraw()),
 )
 def withdraw_letter(action_id: str) -> Document:
-    """Withdraw a letter
+    """Withdraw a letter or a restart
 
-    Only while no game has taken it. Its items still count for the day.
+    Only while no game has taken it. The items of a letter still count for the day.
     """
     return public_action(actions.withdraw(path_guid("id", action_id)), actions.now())
 

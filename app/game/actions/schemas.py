@@ -60,6 +60,13 @@ class LetterArgs(Schema):
     Items = List(fields.Nested(LetterItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
 
 
+class RestartArgs(Schema):
+    Minutes = Integer(0, 60, required=True, example=10, description="0 means at once.")
+    Message = PlainText(
+        LONGEST_MESSAGE, shortest=1, required=True, example="The server restarts for an update."
+    )
+
+
 class SaidSchema(Schema):
     success = Flag(example=True)
     chatMessage = fields.Dict(

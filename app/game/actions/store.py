@@ -25,6 +25,7 @@ from app.game.actions.domain import (
     ENDED,
     LETTER,
     LOOKED_WITHIN,
+    WITHDRAWABLE,
     ActionNotFound,
     CannotWithdraw,
     NoGame,
@@ -163,12 +164,12 @@ class Actions:
             raise KeyReused(str(intent.key))
         return Applied(found, replayed=True)
 
-    def withdraw(self, letter_id: str) -> Document:
-        """Withdraw a letter that no game has taken; repeating it changes nothing."""
+    def withdraw(self, action_id: str) -> Document:
+        """Withdraw a letter or a restart that no game has taken; repeating it changes nothing."""
         now = {"Taken": self.now(), "Withdrawn": self.now(), "ItemsDue": False}
-        waiting = {"_id": letter_id, "Kind": LETTER, "Taken": None}
+        waiting = {"_id": action_id, "Kind": {"$in": WITHDRAWABLE}, "Taken": None}
         self._actions.update_one(waiting, {"$set": now})
-        action = self.get(letter_id)
+        action = self.get(action_id)
         confirm(self._actions, _as_answered(action))
         if state_of(action, self.now()) != "withdrawn":
             raise CannotWithdraw
