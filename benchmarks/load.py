@@ -13,6 +13,8 @@ import click
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 CONNECTIONS = 16
+# The script replaces this by the number of each request, starting at 100,000,000.
+MARK = "#########"
 
 
 class Request(NamedTuple):

@@ -1,7 +1,11 @@
 -- Sends the requests of a file one after another, again and again, and reports as one JSON line.
--- A line is METHOD, PATH and BODY, separated by tabs.
+-- A line is METHOD, PATH and BODY, separated by tabs. The mark in a body becomes the number of the
+-- request, always with nine digits, so that what was stored tells which requests were served.
 
-local requests, sent = {}, 0
+local MARK = "#########"
+local FIRST = 100000000
+
+local heads, tails, sent = {}, {}, 0
 
 function init(args)
   local file, token = args[1], args[2]
@@ -13,13 +17,21 @@ function init(args)
     else
       headers["Content-Type"] = "application/json"
     end
-    requests[#requests + 1] = wrk.format(method, path, headers, body)
+    local text = wrk.format(method, path, headers, body)
+    local at = text:find(MARK, 1, true)
+    heads[#heads + 1] = at and text:sub(1, at - 1) or text
+    tails[#tails + 1] = at and text:sub(at + #MARK) or false
   end
 end
 
 function request()
+  local index = sent % #heads + 1
+  local number = FIRST + sent
   sent = sent + 1
-  return requests[(sent - 1) % #requests + 1]
+  if tails[index] then
+    return heads[index] .. number .. tails[index]
+  end
+  return heads[index]
 end
 
 function done(summary, latency, _)

@@ -258,7 +258,7 @@ TYPED["playervariable"] = "rep"
 FIELDS_WITH_SUGGESTIONS = {
     *("find", "home-find", "filter-player", "filter-item"),
     *("give-itemid", "take-itemid", "warp-mapid", "teach-spellid", "set-variable-variableid"),
-    *("chat-mapid", "chat-player", "changes-Item"),
+    *("chat-mapid", "chat-player", "changes-Item", "letter-itemid"),
     *(
         f"{form}-{name}id"
         for form in ("players", "found")

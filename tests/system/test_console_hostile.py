@@ -243,7 +243,7 @@ def test_a_browser_is_named_by_words_of_ours(console, world):
     console.command("Network.setUserAgentOverride", userAgent=world.text)
     console.open()
     console.sign_in(world.text, "demo")
-    assert console.value("username") == world.text
+    assert console.value("sign-in-username") == world.text
     assert_harmless(console, world, "a sign-in that is refused")
     console.sign_in("demo", "demo")
     console.open("/sign-ins")
