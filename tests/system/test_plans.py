@@ -216,8 +216,11 @@ def test_a_search_reads_no_document_but_those_of_its_page(profiled, text, direct
 @pytest.mark.parametrize("query", ["page=0", "after="])
 def test_a_search_for_a_common_text_scans_a_few_names(profiled, query):
     answer, commands = profiled(f"?search={COMMON}&{query}&pageSize=2")
-    counted, *others = sorted((c["keysExamined"] for c in commands), reverse=True)
-    assert counted >= answer["Total"] > sum(others)
+    keys = [command["keysExamined"] for command in commands]
+    # One command counts, unless the count of a second ago is still there.
+    scanned = [number for number in keys if number < answer["Total"]]
+    assert sum(scanned) < answer["Total"]
+    assert len(keys) - len(scanned) <= 1
 
 
 @pytest.mark.everything
