@@ -23,8 +23,7 @@ from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
 from app.changes import Origin
 from app.errors import InvalidField
-from app.history.access import require_own, require_users, visible_kinds
-from app.history.domain import is_of_user
+from app.history.access import require_own, require_users, require_visible, visible_kinds
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -142,10 +141,9 @@ def _author(reason: str | None) -> Document:
 def require_undo(entry_id: str) -> None:
     caller = guard.caller()
     caller.require(Permission.UNDO_OWN)
+    require_visible(entry_id)
     if not caller.may(Permission.UNDO_ANY):
         require_own(history.get(entry_id))
-    if is_of_user(entry_id):
-        require_users()
 
 
 def visible_batch(batch_id: str) -> Document:

@@ -36,11 +36,16 @@ players = current(Players)
 users = current(Users)
 
 
-def visible_entry(entry_id: str) -> Document:
+def require_visible(entry_id: str) -> None:
+    """Raise unless the caller may see an entry. It is not read, and so need not exist."""
     subject = subject_of(entry_id)
     if subject and subject[0] in NEEDED:
-        # Before the entry is read, so that its existence is not revealed.
         guard.caller().require(NEEDED[subject[0]])
+
+
+def visible_entry(entry_id: str) -> Document:
+    # Before the entry is read, so that its existence is not revealed.
+    require_visible(entry_id)
     return history.get(entry_id)
 
 

@@ -96,11 +96,6 @@ def subject_of(entry_id: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
-def is_of_user(entry_id: str) -> bool:
-    subject = subject_of(entry_id)
-    return subject is not None and subject[0] == "user"
-
-
 def inverse_of(entry: Document) -> Inverse | OwnInverse:
     """Return the inverse of an entry, or raise CannotUndo."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])

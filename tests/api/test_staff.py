@@ -245,6 +245,20 @@ def test_planning_a_batch_is_not_running_it(staff, person, world):
     person("senior-support")(f"POST batches/{batch}/advance")
 
 
+def test_a_row_that_undoes_the_change_of_a_role_reveals_nothing(staff, person):
+    known = staff("PUT roles/viewer", {"Permissions": ["history.read"]}).headers["X-History-Id"]
+    seen = []
+    for caller in (person("senior-support"), person("support")):
+        for entry in (known, "role:viewer:99", "role:nobody:1"):
+            rows = {"Rows": [{"Operation": "undo", "Id": entry}]}
+            batch = caller("POST batches", rows).json["Id"]
+            (row,) = caller(f"GET batches/{batch}/rows").json["Values"]
+            seen.append((row["Verdict"], row["Subject"], row["Why"]))
+    assert len(set(seen)) == 1
+    assert seen[0][:2] == ("refused", None)
+    assert "'staff.manage'" in seen[0][2]
+
+
 def test_a_key_may_have_a_single_permission(client, world):
     headers = world.key_headers(Scopes=["items.move"])
     key, player = Caller(client, headers, "/api/v1/"), world.add_player()
