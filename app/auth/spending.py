@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from app import metrics
@@ -39,6 +40,13 @@ class OverLimit(Forbidden):
     ) -> None:
         super().__init__(why, field)
         self.wanted, self.left = wanted, left
+
+
+class OverFixedLimit(OverLimit):
+    """The same for a change that nobody can ask a colleague for."""
+
+    code = "OVER_LIMIT"
+    sentence = "This is over your limit: {why} ({field})."
 
 
 class OverOwnLimit(OverLimit):
@@ -159,6 +167,15 @@ def give_back(reserved: Iterable[Reservation], total: int) -> None:
     """Give back items that were reserved, but not moved."""
     for one in reserved if total else ():
         budgets.give_back(one._replace(items=total))
+
+
+@contextmanager
+def unaskable() -> Iterator[None]:
+    """Let refusals suggest no colleague, because approvals do not know this change."""
+    try:
+        yield
+    except OverLimit as error:
+        raise OverFixedLimit(error.why, error.field, error.wanted, error.left) from None
 
 
 def refuse_unknown(what: str) -> None:

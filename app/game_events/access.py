@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from app.auth.spending import spend
+from app.auth.spending import spend, unaskable
 from app.changes import Applied
 from app.errors import AlreadyUndone
 from app.game_events.domain import (
@@ -48,6 +48,7 @@ def served_events(found: Sequence[Document]) -> list[Document]:
     return [public_event(event, restored) for event in found]
 
 
+@unaskable()
 def restore_item(key: Lookup, args: Document) -> Applied:
     """Give back an item of an event, once, within the limits of a give."""
     player_id = players.get_id(key)

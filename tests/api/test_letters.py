@@ -165,7 +165,8 @@ def test_items_count_once_when_the_letter_is_sent(person, ann):
     again = limited("POST players/Ann/letters", body, Idempotency_Key="one")
     assert (again.json["Id"], again.headers["Idempotency-Replayed"]) == (first["Id"], "true")
     assert limited("GET info/limits").json["LeftToday"] == 4
-    limited("POST players/Ann/letters", body, 403)
+    refused = limited("POST players/Ann/letters", body, 403).json
+    assert (refused["Code"], "colleague" in refused["Message"]) == ("OVER_LIMIT", False)
     limited("POST players/Ann/letters", {"Message": "x", "Items": [GIFTS[0]] * 2}, 403)
     limited("POST players/Ann/letters", {"Message": "Without items."})
     assert limited("GET info/limits").json["LeftToday"] == 4

@@ -97,6 +97,8 @@ def test_unknown_quantities_are_refused(person, world, player, db):
         refused = caller(request, body, 403).json
         assert refused["Code"] == "OVER_LIMIT", request
         assert "is not for a person with a limit" in refused["Message"], request
+        is_saved = request.startswith("PUT")
+        assert ("ask a colleague" in refused["Message"]) != is_saved, request
     assert db.players.find_one() == player
     person("Other", RowsPerBatch=3)("DELETE players/Aladric")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.auth import guard
 from app.auth.permissions import Permission
-from app.auth.spending import spend
+from app.auth.spending import spend, unaskable
 from app.game.actions.domain import LETTER, ActionFailed, ActionLapsed, error_of, state_of
 from app.game.actions.store import Actions
 from app.http.context import current
@@ -83,6 +83,7 @@ def ask(kind: str, subject: Document, args: Document) -> Answer:
     return Answer(action, state == "done", asked.replayed)
 
 
+@unaskable()
 def send_letter(key: Lookup, args: Document) -> Answer:
     """Send a letter, whose items count as moved now; it waits until a game takes it."""
     moved: dict[str, int] = {}

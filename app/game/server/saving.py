@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from app.auth.spending import refuse_unknown
+from app.auth.spending import refuse_unknown, unaskable
 from app.changes import Applied
 from app.errors import (
     Busy,
@@ -71,6 +71,7 @@ class Saved(NamedTuple):
         return {**told, "Version": entry["Version"]}
 
 
+@unaskable()
 def save_characters(
     rows: Sequence[Document], sizes: Mapping[str, Any]
 ) -> list[tuple[Document, bool]]:
@@ -96,6 +97,7 @@ def _save_row(row: Document, sizes: Mapping[str, Any], deadline: float) -> tuple
     return {name: body.get(name, value) for name, value in result.items()}, False
 
 
+@unaskable()
 def save_character(
     player_id: str, body: dict[str, Any], sizes: Mapping[str, Any], is_one_of_many: bool = False
 ) -> Saved:
