@@ -5,7 +5,7 @@ from marshmallow import fields
 from app.approvals.domain import LISTS, STATES
 from app.history.schemas import ApproverSchema, FieldChangeSchema, SubjectSchema
 from app.http.api import Schema
-from app.http.fields import Guid, Integer, List, Moment, PlainText, Text
+from app.http.fields import Guid, Integer, List, Moment, Object, PlainText, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 from app.naming import NAME_LENGTH
@@ -29,7 +29,7 @@ class AskArgs(Schema):
         example=PLAYER,
         description="The name or id of the player or user, or the id of the batch.",
     )
-    Arguments = fields.Dict(
+    Arguments = Object(
         load_default=dict,
         metadata={"example": ASKED, "description": "As in the body of the operation itself."},
     )

@@ -9,7 +9,7 @@ from marshmallow.validate import Length
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
 from app.history.schemas import PARTIAL, ApproverSchema, AuthorSchema, SubjectSchema
 from app.http.api import Schema
-from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
+from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Object, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import (
     CursorListArgs,
@@ -123,7 +123,7 @@ class BatchHeadArgs(Schema):
         ChosenPlayersArgs,
         metadata={"description": "Instead of Rows: these players, at most 10,000. Needs Row."},
     )
-    Row = fields.Dict(
+    Row = Object(
         metadata={
             "example": {"Operation": "give", "ItemId": ITEM, "Quantity": 5},
             "description": "With Players: the row of each, without Player.",

@@ -158,6 +158,12 @@ class List(Described, fields.List[Any]):
     default_error_messages = {**MESSAGES, "invalid": "Must be a list."}
 
 
+class Object(Described, fields.Dict):
+    """A JSON object with any fields."""
+
+    default_error_messages = {**MESSAGES, "invalid": "Must be an object."}
+
+
 class VariableValue(fields.Field[int | bool]):
     """An integer or a boolean; in Python bool is a subclass of int, but here they differ."""
 

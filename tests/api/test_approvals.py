@@ -119,6 +119,7 @@ REFUSED_REQUESTS = [
     ),
     ({**ASK, "Subject": "nobody"}, 404, "No player"),
     ({**ASK, "Arguments": {"itemid": ITEM}}, 400, "'quantity'"),
+    ({**ASK, "Arguments": 5}, 400, "The field 'Arguments' must be an object."),
     ({**ASK, "Operation": "take"}, 409, "0 of"),
     ({"Operation": "run-batch", "Subject": ITEM, "Reason": "x"}, 404, "No batch"),
     ({"Operation": "undo", "Arguments": {"id": "player:x:1"}, "Reason": "x"}, 404, "No entry"),

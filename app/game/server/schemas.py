@@ -8,7 +8,7 @@ from marshmallow.validate import Length
 from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
+from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
 from app.http.parser import MAX_FIELDS
 from app.items.schemas import SlotSchema
 from app.openapi.examples import ACTION, GAME, MAP, PLAYER, PLAYER_ID, USER_ID
@@ -162,7 +162,7 @@ class AnswerArgs(GameArgs):
         example=None,
         description="Why it was not done, as a sentence for staff.",
     )
-    Result = fields.Dict(
+    Result = Object(
         keys=Text(),
         allow_none=True,
         load_default=None,
