@@ -13,7 +13,7 @@ from app.auth.permissions import RIGHTS, Permission
 from app.errors import Forbidden, Unavailable
 from app.http.context import current, setting
 from app.naming import email_as_sent
-from app.staff.store import Staff
+from app.staff.store import WAYS_IN, Staff, has_way_in
 from app.types import Document
 from app.users.mail import Mailer
 
@@ -46,7 +46,7 @@ def tell_approvers(request: Document, kind: Kind) -> None:
 
 def _approvers(request: Document, kind: Kind) -> Iterator[Document]:
     """Yield the accounts with an address that may decide on a request."""
-    for user in staff.walk("Name", "Email", *RIGHTS):
+    for user in filter(has_way_in, staff.walk("Name", "Email", *RIGHTS, *WAYS_IN)):
         caller = Caller(user["_id"], str(user.get("Name")), callers.rights(user))
         is_other = user["_id"] != request["By"]["UserId"]
         if is_other and caller.may(Permission.APPROVE) and email_as_sent(user.get("Email") or ""):

@@ -35,14 +35,16 @@ from app.privacy.store import Erasures
 from app.progress import progress
 from app.second_factor.management import reset as reset_factor
 from app.second_factor.operations import RESET_FACTOR
+from app.staff.store import Staff
 from app.transfer.files import open_output
-from app.users.domain import require_email, require_username
+from app.users.domain import change_power, require_email, require_username
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
 from app.users.passwords import Passwords
 from app.users.store import Users
 
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
+accounts = current(Staff)
 users = current(Users)
 callers = current(Callers)
 passwords = current(Passwords)
@@ -95,7 +97,7 @@ def link_user(name: str, subject: str, reason: str | None) -> None:
     if not (0 < len(subject) <= LONGEST_SUBJECT):
         raise Invalid(f"SUBJECT must have 1 to {LONGEST_SUBJECT} characters.")
     meant = intent(LINK_COMPANY_ACCOUNT, reason)
-    users.link(Lookup.parse(name), identity(issuer, subject), meant)
+    accounts.link(Lookup.parse(name), identity(issuer, subject), meant)
     report(f"Linked {name} to the company account {subject}.", "linked %s", name)
 
 
@@ -104,7 +106,7 @@ def link_user(name: str, subject: str, reason: str | None) -> None:
 @reason_option
 def unlink_user(name: str, reason: str | None) -> None:
     """Remove the link of an account to a company account, and the roles of its groups."""
-    users.link(Lookup.parse(name), None, intent(UNLINK_COMPANY_ACCOUNT, reason))
+    accounts.link(Lookup.parse(name), None, intent(UNLINK_COMPANY_ACCOUNT, reason))
     report(f"{name} is linked to no company account now.", "unlinked %s", name)
 
 
@@ -220,7 +222,8 @@ def change_roles(
 ) -> None:
     chosen = Role.parse(role)
     meant = intent(operation, reason, Role=chosen.value)
-    power = users.change_power(Lookup.parse(name), partial(rule, role=chosen), meant)
+    change = partial(change_power, change=partial(rule, role=chosen))
+    power = accounts.change(Lookup.parse(name), RIGHTS, change, meant).answer
     report(roles_line(name, power), action, chosen.value, name)
 
 

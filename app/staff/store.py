@@ -14,7 +14,7 @@ from pymongo.errors import DuplicateKeyError
 from app.auth.permissions import RIGHTS, permissions_of_role, rights_of
 from app.auth.shipped_roles import new_role, shipped_roles
 from app.changes import Applied, Change, Intent, Rule, field_changes
-from app.errors import NotFound, Unavailable
+from app.errors import Conflict, NotFound, Unavailable
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.naming import Lookup
 from app.staff.domain import ADMINISTERING, READS, SHAPE, SUBJECT, LastAdministrator
@@ -41,6 +41,11 @@ IS_STAFF: Document = {
         {"GroupRoles": {"$type": "string"}},
     ]
 }
+
+
+def has_way_in(user: Document) -> bool:
+    """Tell whether somebody has accepted an invitation, or never needed one."""
+    return any(map(user.get, WAYS_IN))
 
 
 class Roles(ChangeableDocuments):
@@ -153,8 +158,7 @@ class Roles(ChangeableDocuments):
         held = [{field: {"$in": naming}} for field in ("Roles", "GroupRoles")]
         where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}}
         for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]):
-            # Somebody who has not accepted an invitation yet cannot sign in.
-            can_sign_in = any(map(user.get, WAYS_IN)) and not is_in_force(user, BAN, now)
+            can_sign_in = has_way_in(user) and not is_in_force(user, BAN, now)
             if can_sign_in and ADMINISTERING in rights_of(user, roles).permissions:
                 yield user
 
@@ -177,6 +181,14 @@ class Staff:
         with self._roles.one_at_a_time():
             return self._users.change_and_sweep(key, reads, self._guarded(rule), intent)
 
+    def link(self, key: Lookup, identity: Document | None, intent: Intent) -> Applied:
+        """Link an account to a company account, or remove the link; end roles of its groups."""
+        change = Change({"OpenId": identity, "GroupRoles": []}, None)
+        try:
+            return self.change(key, (*RIGHTS, *WAYS_IN), lambda _: change, intent)
+        except DuplicateKeyError:
+            raise Conflict("Another account is linked to this company account.") from None
+
     def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         return self._users.preview(key, reads, self._guarded(rule), intent)
 
@@ -185,10 +197,10 @@ class Staff:
 
         def guarded(user: Document) -> Change:
             change, roles = rule(user), self._roles.all()
-            before, after = (
-                rights_of(one, roles).permissions for one in (user, {**user, **change.fields})
-            )
-            if ADMINISTERING in before - after:
+            after = {**user, **change.fields}
+            held, kept = (rights_of(one, roles).permissions for one in (user, after))
+            is_shut_out = "OpenId" in change.fields and not has_way_in(after)
+            if ADMINISTERING in (held if is_shut_out else held - kept):
                 self._roles.require_administrator(but=user["_id"])
             return change
 

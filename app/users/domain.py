@@ -367,6 +367,11 @@ def replace_password(user: Document, *, password_hash: str, checked: str | None 
     return Change(_with_password(user, password_hash), None)
 
 
+def change_power(user: Document, *, change: Callable[[Document], Document]) -> Change:
+    power = change(user["Power"])
+    return Change({"Power": power}, power)
+
+
 def revoke_tokens(user: Document) -> Change:
     """Make all tokens of an account void, without changing its password."""
     return Change({"PasswordVersion": user["PasswordVersion"] + 1}, None)

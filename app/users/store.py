@@ -14,8 +14,8 @@ from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.auth.permissions import RIGHTS
-from app.changes import Applied, Change, Intent, Rule
-from app.errors import Conflict, EmailTaken, NameTaken, NotFound, Unavailable
+from app.changes import Applied, Intent, Rule
+from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.former_names import KEY_PATH, only_one
 from app.moderation.penalties import BAN, BAN_STATE, MUTE, Penalty
 from app.naming import Lookup, email_key, name_key
@@ -34,6 +34,7 @@ from app.users.domain import (
     SHAPE,
     SUBJECT,
     change_email,
+    change_power,
     new_account,
     rename,
     revoke_tokens,
@@ -175,15 +176,11 @@ class Users(NamedDocuments):
             raise EmailTaken(email)
 
     def change_power(
-        self, key: Lookup, rule: Callable[[Document], Document], intent: Intent
+        self, key: Lookup, change: Callable[[Document], Document], intent: Intent
     ) -> Document:
-        """Apply a rule to an account's Power and return the new one."""
-
-        def change(user: Document) -> Change:
-            power = rule(user["Power"])
-            return Change({"Power": power}, power)
-
-        power: Document = self.change(key, ("Power",), change, intent).answer
+        """Change an account's Power and return the new one."""
+        rule = partial(change_power, change=change)
+        power: Document = self.change(key, ("Power",), rule, intent).answer
         return power
 
     def change_email(
@@ -210,14 +207,6 @@ class Users(NamedDocuments):
         if majority_holds(self._documents, {"EmailKey": email_key(email)}):
             return EmailTaken(email)
         return Unavailable(JUST_CHANGED, retry_after=1)
-
-    def link(self, key: Lookup, identity: Document | None, intent: Intent) -> Applied:
-        """Link an account to a company account, or remove the link; end roles of its groups."""
-        change = Change({"OpenId": identity, "GroupRoles": []}, None)
-        try:
-            return self.change(key, ("OpenId", "GroupRoles"), lambda _: change, intent)
-        except DuplicateKeyError:
-            raise Conflict("Another account is linked to this company account.") from None
 
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
         """Apply a rule that may change the password, and delete tokens that became void."""

@@ -446,8 +446,10 @@ def test_a_transfer_over_a_limit_can_be_asked_for(clerk, senior, staff, player, 
     assert held(db) == 50
 
 
-def test_those_who_may_approve_get_a_mail(person, clerk, senior, player, data_dir):
+def test_those_who_may_approve_get_a_mail(person, clerk, senior, player, data_dir, db):
     person("Other", (Permission.APPROVE, Permission.PLAYERS_READ))
+    invited = person("Invited").user["_id"]
+    db.users.update_one({"_id": invited}, {"$set": {"PasswordHash": None}})
     for _ in range(2):
         clerk("POST approvals", ASK, Idempotency_Key="a")
     (mail,) = (data_dir / "outbox").glob("*.eml")

@@ -560,6 +560,11 @@ def test_an_account_is_made_and_gets_roles(quartermaster):
     assert "needs 'users.query'" in refused.stderr
     for role in ("api", "Users.Query", "USERS.MANAGE"):
         assert quartermaster("api", "grant", "zoë", role).exit_code == 0
+    refused = quartermaster("api", "revoke", "zoë", "users.query")
+    assert (refused.exit_code, "Nobody could manage staff then" in refused.stderr) == (1, True)
+    address = ("--email", "b@example.com", "--password-stdin")
+    quartermaster("user", "create", "Boss", *address, stdin="secret\n")
+    quartermaster("staff", "roles", "Boss", "administrator")
     assert quartermaster("api", "revoke", "zoë", "users.query").stdout == "zoë: api\n"
     assert "no role 'king'" in quartermaster("api", "grant", "zoë", "king").stderr
 

@@ -157,7 +157,18 @@ def test_an_account_is_linked_to_a_company_account(quartermaster, person, real_d
     assert (code, "Another account is linked" in output) == (1, True)
     for wrong in (("Nobody", "4712"), ("Other", ""), ("Other", "x" * 256)):
         assert quartermaster("user", "link", *wrong)[0] == 1, wrong
-    real_db.users.update_one({"_id": person["_id"]}, {"$set": {"GroupRoles": ["support"]}})
+    by_groups = {"GroupRoles": ["administrator"], "Roles": []}
+    without_password = {"GroupRoles": [], "Roles": ["administrator"], "PasswordHash": None}
+    for last, command in (
+        (by_groups, ("unlink", NAME)),
+        (by_groups, ("link", NAME, "4712")),
+        (without_password, ("unlink", NAME)),
+    ):
+        real_db.users.update_one({"_id": person["_id"]}, {"$set": last})
+        code, output = quartermaster("user", *command)
+        assert (code, "Nobody could manage staff then" in output) == (1, True), command
+    support = {"GroupRoles": ["support"], "Roles": [], "PasswordHash": person["PasswordHash"]}
+    real_db.users.update_one({"_id": person["_id"]}, {"$set": support})
     assert quartermaster("user", "unlink", NAME)[0] == 0
     user = real_db.users.find_one({"_id": person["_id"]})
     assert (user["OpenId"], user["GroupRoles"]) == (None, [])
