@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 
 from app.auth.spending import spend, unaskable
@@ -27,12 +28,14 @@ from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS
 from app.naming import Lookup
 from app.players.store import Players
+from app.storage.limits.quotas import Marks
 from app.types import Document
 
 bags = current(Bags)
 catalogue = current(Catalogue)
 events = current(GameEvents)
 history = current(History)
+marks = current(Marks)
 players = current(Players)
 
 
@@ -70,6 +73,7 @@ def restore_item(key: Lookup, args: Document) -> Applied:
     change = partial(players.change, where, CONTAINERS, rule, meant)
     try:
         count = {held["ItemId"]: held["Quantity"]}
-        return spend(count, change, partial(players.find_earlier, where, meant))
+        with marks.hold("bag", bag) if (bag := bag_of(held)) else nullcontext():
+            return spend(count, change, partial(players.find_earlier, where, meant))
     except AlreadyUndone as error:
         raise AlreadyGivenBack(error.by) from None

@@ -9,20 +9,27 @@ from app.errors import NotFound
 from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, slot_records
 from app.objects.domain import is_stack_limit
 from app.objects.store import KnownObjects
-from app.players.store import PLAYERS
+from app.players.domain import TRANSFER
+from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage.client import Storage
+from app.storage.committed import committed
 from app.storage.journal import UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
 BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
+# The maps of slots by collection. The copy of a deleted player returns if the deletion is undone.
+HOLDERS = {
+    PLAYERS.name: ("Inventory", "Bank"),
+    DELETED_PLAYERS.name: ("Player.Inventory", "Player.Bank"),
+    BAGS.name: ("Slots",),
+    "guilds": ("Bank",),
+}
 
 
 class Bags:
     def __init__(self, storage: Storage) -> None:
-        self._bags = storage.db[BAGS.name]
-        players = storage.db[PLAYERS.name]
-        self._holders = ((players, ("Inventory", "Bank")), (self._bags, ("Slots",)))
+        self._storage, self._bags = storage, storage.db[BAGS.name]
 
     def get(self, bag_id: str) -> Document:
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
@@ -54,11 +61,19 @@ class Bags:
         return self._bags.find_one({"_id": bag_id}, ["_id"]) is not None
 
     def is_carried(self, bag_id: str) -> bool:
-        """Tell whether a bag is in a slot of a player or of another bag; this reads all of them."""
-        return any(
-            collection.find_one({"$or": [_holds(name, bag_id) for name in names]}, ["_id"])
-            for collection, names in self._holders
-        )
+        """Tell whether a bag is in a slot, is being transferred, or returns with a deleted player.
+
+        This reads all at one moment, because a bag that moves could be missed in both places. The
+        service only moves bags, so one that is nowhere stays there until a give-back, which is
+        alone (Marks.hold). Only a game or an import may put it into a slot meanwhile.
+        """
+        moving = {f"{TRANSFER}.Changes.Before.BagId": bag_id}
+        with self._storage.client.start_session(snapshot=True) as session:
+            for name, fields in HOLDERS.items():
+                where = {"$or": [moving, *(_holds(field, bag_id) for field in fields)]}
+                if committed(self._storage.db[name]).find_one(where, ["_id"], session=session):
+                    return True
+        return False
 
 
 def _holds(field: str, bag_id: str) -> Document:

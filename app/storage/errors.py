@@ -50,10 +50,11 @@ TRANSIENT_CODES = {
     262: "ExceededTimeLimit",
     290: "TransactionExceededLifetimeLimitSeconds",
     14031: "OutOfDiskSpace",
-    # A query lost its cursor: the server restarted, or somebody killed the query.
+    # A query lost its cursor or snapshot: a restart, a killed query, or a changed collection.
     43: "CursorNotFound",
     QUERY_PLAN_KILLED: "QueryPlanKilled",
     237: "CursorKilled",
+    246: "SnapshotUnavailable",
     11601: "Interrupted",
 }
 

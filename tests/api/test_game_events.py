@@ -1,21 +1,28 @@
 """What a game reports of its players: stored once, listed, and what was lost is given back once."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
+from bson import ObjectId
 
+from app.errors import Busy
 from app.game_events.domain import NotLost, lost_slot, public_event
 from app.game_events.store import GameEvents
 from app.storage.client import Storage
+from app.storage.limits.quotas import Marks
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
-from tests.factories import guid, make_bag, make_event, moment, numbered_guid
+from tests.factories import guid, make_bag, make_event, make_guild, moment, numbered_guid
 
 SWORD, SACK, POTION, BAG = (numbered_guid(number) for number in range(61, 65))
 GEAR = {"ItemId": SWORD, "Quantity": -1, "StatBuffs": [3, 0, 0, 0, 1]}
 AT = datetime(2026, 1, 31, 19, 4, tzinfo=timezone.utc)
+HELD = {"0": {"ItemId": SACK, "Quantity": 1, "BagId": BAG}}
 FULL = {str(slot): {"ItemId": guid(), "Quantity": 1} for slot in range(35)}
 
 
@@ -243,6 +250,109 @@ def test_a_bag_comes_back_with_its_contents_unless_somebody_carries_it(
     assert "Warning" not in answer.headers
     assert inventory(db, ann) == {"0": {"ItemId": SACK, "Quantity": 1, "BagId": BAG}}
     assert staff(f"GET players/bag/{BAG}").json["Slots"][0]["Quantity"] == 3
+
+
+def holders(db):
+    """Return the names of the players who have the bag, once for each slot."""
+    found = db.players.find({}, ["Name", "Inventory", "Bank"])
+    slots = [
+        (p["Name"], slot) for p in found for n in ("Inventory", "Bank") for slot in p[n].values()
+    ]
+    return sorted(name for name, slot in slots if slot.get("BagId") == BAG)
+
+
+@pytest.fixture
+def real(app, db):
+    """Skip on mongomock, which has neither snapshots nor such expressions; else add the bag."""
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock has neither snapshots nor expressions of these types in queries")
+    db.bags.insert_one(make_bag(_id=BAG))
+
+
+@pytest.mark.usefixtures("real")
+def test_a_bag_that_returns_with_a_deleted_player_is_not_given_back(staff, world, sack, db):
+    dan = world.add_player(Name="Dan", Inventory=HELD)["_id"]
+    deleted = staff(f"DELETE players/{dan}").headers["X-History-Id"]
+    assert holders(db) == []
+    refusal = staff("POST players/Ann/items/give-back", {"event": sack}, 409).json
+    assert refusal["Code"] == "BAG_IS_ELSEWHERE"
+    staff(f"POST history/{deleted}/undo")
+    assert holders(db) == ["Dan"]
+
+
+@pytest.mark.usefixtures("real")
+def test_a_bag_in_a_guild_or_between_two_players_is_not_given_back(staff, world, sack, db):
+    db.guilds.insert_one(make_guild(Bank=HELD))
+    staff("POST players/Ann/items/give-back", {"event": sack}, 409)
+    db.guilds.delete_many({})
+    moved = {"Path": "Inventory.0", "Before": HELD["0"], "After": None}
+    bob = world.add_player(Name="Bob", TransferPending={"Id": ObjectId(), "Changes": [moved]})
+    staff("POST players/Ann/items/give-back", {"event": sack}, 409)
+    db.players.update_one({"_id": bob["_id"]}, {"$set": {"TransferPending": None}})
+    staff("POST players/Ann/items/give-back", {"event": sack})
+    assert (holders(db), db.quotas.count_documents({"_id": f"bag {BAG}"})) == (["Ann"], 0)
+
+
+@pytest.mark.usefixtures("real")
+def test_a_bag_that_moves_to_and_fro_is_never_given_back(app, staff, world, sack, db):
+    """Whoever reads one player after the other may miss it in both."""
+    names = ["Bob", "Cid"]
+    for name in names:
+        world.add_player(Name=name, **({"Inventory": HELD} if name == "Bob" else {}))
+    is_over = Event()
+
+    def carry():
+        caller, moves = Caller(app.test_client(), staff.headers, "/api/v1/"), 0
+        while not is_over.is_set() or moves < 2:
+            body = {"to": names[(moves + 1) % 2], "itemid": SACK, "quantity": 1}
+            caller(f"POST players/{names[moves % 2]}/items/transfer", body)
+            moves += 1
+        return names[moves % 2]
+
+    with ThreadPoolExecutor(1) as pool:
+        carrying = pool.submit(carry)
+        try:
+            for _ in range(150):
+                staff("POST players/Ann/items/give-back", {"event": sack}, 409)
+        finally:
+            is_over.set()
+        last = carrying.result()
+    assert holders(db) == [last]
+
+
+@pytest.mark.usefixtures("real")
+def test_two_events_of_one_bag_at_once_give_it_back_once(app, staff, world, lost, db):
+    slot = {"ItemId": SACK, "Quantity": -1, "BagId": BAG}
+    asked = [("Ann", lost(slot)) for _ in range(4)]
+    for name in ("Bob", "Cid", "Dan", "Eve"):
+        event = make_event(world.add_player(Name=name)["_id"], SACK, Items=[slot])
+        db.game_events.insert_one(event)
+        asked.append((name, event["_id"]))
+
+    def give(one):
+        caller = Caller(app.test_client(), staff.headers, "/api/v1/")
+        return caller(f"POST players/{one[0]}/items/give-back", {"event": one[1]}, None)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(give, asked))
+    codes = {answer.json["Code"] for answer in answers if answer.status_code != 200}
+    assert len(holders(db)) == [answer.status_code for answer in answers].count(200) == 1
+    assert codes <= {"BAG_IS_ELSEWHERE", "TOO_MANY_CHANGES"}
+
+
+def test_a_mark_is_held_by_one_until_it_expires(db):
+    key, now = {"_id": f"bag {BAG}"}, datetime.now(timezone.utc)
+    stalled, marks = (
+        Marks(SimpleNamespace(db=db, clock=SimpleNamespace(now=lambda at=at: at)))
+        for at in (now, now + timedelta(hours=1))
+    )
+    with ExitStack() as later:
+        with stalled.hold("bag", BAG):
+            with pytest.raises(Busy), stalled.hold("bag", BAG):
+                pytest.fail("two hold it")
+            later.enter_context(marks.hold("bag", BAG))
+        assert db.quotas.find_one(key)
+    assert db.quotas.find_one(key) is None
 
 
 def test_an_item_whose_bag_is_gone_comes_back_without_it(staff, ann, sack, db):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import NamedTuple
 
+import pymongo
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from app.errors import RateLimited
+from app.errors import Busy, RateLimited
 from app.storage.client import Storage
 from app.storage.clock import Clock
 from app.storage.committed import majority_holds
@@ -23,6 +26,7 @@ QUOTAS = CollectionPlan("quotas", USED, (expiry(),))
 BUDGETS = CollectionPlan("budgets", USED, (expiry(),))
 # Each document expires one period late, so that the TTL monitor never deletes one in use.
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+LONGEST_HOLD = timedelta(seconds=15)
 
 
 class Quotas:
@@ -72,6 +76,25 @@ class Marks:
     def has(self, name: str) -> bool:
         valid = {"_id": name, "ExpiresAt": {"$gt": self._clock.now()}}
         return self._marks.find_one(valid, ["_id"]) is not None
+
+    @contextmanager
+    def hold(self, kind: str, id_: str) -> Iterator[None]:
+        """Hold the mark of a thing until the block ends; raise Busy while somebody else does."""
+        # In whole seconds, as it is stored. Whoever replaces an expired mark stores a later time.
+        now = self._clock.now().replace(microsecond=0)
+        mine = {"_id": f"{kind} {id_}", "ExpiresAt": now + 2 * LONGEST_HOLD}
+        try:
+            expired = {**mine, "ExpiresAt": {"$lt": now}}
+            self._marks.update_one(expired, {"$set": {**mine, "Used": 1}}, upsert=True)
+        except DuplicateKeyError:
+            raise Busy(kind) from None
+        try:
+            # The time limit ends before the mark expires, so that nobody writes without it.
+            with pymongo.timeout(LONGEST_HOLD.total_seconds()):
+                yield
+        finally:
+            with suppress(PyMongoError):
+                self._marks.delete_one(mine)
 
 
 class Reservation(NamedTuple):
