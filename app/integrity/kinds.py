@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from app.database import COLLECTIONS
+from app.guilds import domain as guilds
 from app.integrity import repairs, rules
 from app.integrity.repairs import Repair
 from app.integrity.rules import Limits, Rule
@@ -155,4 +156,5 @@ KINDS = {
     "players": PLAYER,
     "objects": OBJECT,
     "bags": BAG,
+    "guilds": Kind(guilds.SHAPE, slot_maps=("Bank",)),
 }

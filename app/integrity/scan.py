@@ -48,6 +48,8 @@ class Scan:
         self._db = storage.db
         self._limits = limits
         self._repair = repair
+        # The collection, document and slot in which each bag was found.
+        self._slots: dict[str, tuple[str, Any, str]] = {}
 
     def run(self, name: str) -> Iterator[tuple[int, list[Finding]]]:
         """Check a collection in batches; yield the size and the findings of each."""
@@ -74,9 +76,22 @@ class Scan:
                 if reference[:2] in dangling:
                     noun = reference.collection.removesuffix("s")
                     found.append(Fault(reference.where, f"refers to a {noun} that does not exist"))
+                elif other := self._other_slot(name, document, reference):
+                    found.append(Fault(reference.where, f"has a bag that is also in {other}"))
             found += history.get(repr(document["_id"]), [])
             if found:
                 yield document, found
+
+    def _other_slot(self, name: str, document: Document, bag: Reference) -> str | None:
+        """Return the slot in which the same bag was found before, if it is still there."""
+        if bag.collection == "bags":
+            here = (name, document["_id"], bag.where)
+            first, id_, where = other = self._slots.setdefault(bag.id, here)
+            held = {"_id": id_, f"{where}.BagId": bag.id}
+            if other != here and self._db[first].find_one(held, ["_id"]):
+                return f"{where} of {first} {id_}"
+            self._slots[bag.id] = here
+        return None
 
     def _dangling(self, references: list[Reference]) -> set[tuple[str, str]]:
         """Return the collection and id of each reference to a document that does not exist."""

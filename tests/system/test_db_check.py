@@ -14,7 +14,7 @@ from app.storage.schema.collections import differences, init_database
 from app.storage.schema.migrations import CURRENT, VERSIONS
 from tests import broken_documents
 from tests.collection_plans import NAMES
-from tests.factories import guid, make_entry, make_player, make_user
+from tests.factories import guid, make_bag, make_entry, make_guild, make_player, make_user
 from tests.swaps import meant, swap
 from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment
@@ -67,6 +67,26 @@ def test_every_fault_is_a_line_and_what_can_be_repaired_is(check, real_db):
     assert not [line for line in lines[:-1] if not line.endswith("(needs manual repair)")]
     for name, fault, is_repairable in broken:
         assert (f"{name}: {fault} (needs manual repair)" in lines) is not is_repairable
+
+
+def test_a_bag_in_two_slots_is_a_fault(check, real_db):
+    owner, bag, outer = make_user(), make_bag(), make_bag()
+    held = {"3": {"ItemId": guid(), "Quantity": 1, "BagId": bag["_id"]}}
+    player = make_player(UserId=owner["_id"], Bank=held)
+    guild = make_guild(Bank=held)
+    real_db.users.insert_one(owner)
+    real_db.players.insert_one(player)
+    real_db.bags.insert_many([bag, outer])
+    assert check()[0] == 0
+    for collection, holder, field in (("guilds", guild, "Bank"), ("bags", outer, "Slots")):
+        real_db[collection].replace_one({"_id": holder["_id"]}, {**holder, field: held}, True)
+        code, lines = check("--repair")
+        fault = (
+            f"3 has a bag that is also in Bank.3 of players {player['_id']} (needs manual repair)"
+        )
+        assert code == 1
+        assert [line for line in lines if line.endswith(f"{field}.{fault}")], lines
+        real_db[collection].delete_one({"_id": holder["_id"]})
 
 
 def documents_of(db, kinds=("players", "users", "bags")):
