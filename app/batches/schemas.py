@@ -125,8 +125,7 @@ class BatchHeadArgs(Schema):
     )
     Row = Object(
         metadata={
-            "example": {"Operation": "give", "ItemId": ITEM, "Quantity": 5},
-            "description": "With Players: the row of each, without Player.",
+            "description": "With Players: the row of each, such as of Rows, without Player.",
         }
     )
 
