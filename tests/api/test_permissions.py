@@ -35,7 +35,7 @@ GIVING = (
 # Of a request for approval, its author and who decides may do it themselves.
 ASKING = ("/approve", "/decline", "api/v1/approvals")
 BEYOND = {
-    "[entry]/undo": {Permission.UNDO_ANY},
+    **dict.fromkeys(("[entry]/undo", "[entry]/undo-partial"), {Permission.UNDO_ANY}),
     # The form of the table attaches an item.
     "[player]/letter": {Permission.ITEMS_MOVE},
     **dict.fromkeys(GIVING, VIEWER),
