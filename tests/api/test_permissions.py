@@ -35,7 +35,7 @@ GIVING = (
 # Of a request for approval, its author and who decides may do it themselves.
 ASKING = ("/approve", "/decline", "api/v1/approvals")
 BEYOND = {
-    **dict.fromkeys(("[entry]/undo", "[entry]/undo-partial"), {Permission.UNDO_ANY}),
+    **{key: {Permission.UNDO_ANY} for key in ("[entry]/undo", "[entry]/undo-partial")},
     # The form of the table attaches an item.
     "[player]/letter": {Permission.ITEMS_MOVE},
     **dict.fromkeys(GIVING, VIEWER),
