@@ -59,8 +59,9 @@ class Samples:
 
     def since(self, begin: datetime) -> Sequence[Document]:
         """Return all samples since a time, the oldest first."""
-        found = self._samples.find({"_id": {"$gte": begin}}, {"Levels": 0}, sort=[("_id", 1)])
-        return list(found)
+        # The count of active players is there before the first sample of its hour.
+        taken = {"_id": {"$gte": begin}, "Online": {"$exists": True}}
+        return list(self._samples.find(taken, {"Levels": 0}, sort=[("_id", 1)]))
 
     def levels(self) -> dict[int, int]:
         """Return how many players have each level, from the latest count."""

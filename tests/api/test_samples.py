@@ -160,6 +160,7 @@ def test_samples_are_read_from_a_time_on_without_their_levels(make_sampler, samp
     for number in range(3):
         samples.now = lambda number=number: MOMENT + number * INTERVAL
         make_sampler().take()
+    samples.note_active(BEGIN + 9 * INTERVAL, lambda _: 5)
     found = samples.since(MOMENT)
     assert [sample["_id"] for sample in found] == [BEGIN + number * INTERVAL for number in (1, 2)]
     assert all("Levels" not in sample for sample in found)
