@@ -23,7 +23,8 @@ from tests.applications import service, storage_with
 from tests.factories import NOW, make_entry, make_player
 
 # The present interval, for samples expire. In its middle, all entries of the former have moved.
-BEGIN = interval_of(datetime.now(timezone.utc))
+# Not the last interval of an hour, in which active players are counted, too.
+BEGIN = interval_of(datetime.now(timezone.utc).replace(minute=10))
 MOMENT = BEGIN + INTERVAL / 2
 
 

@@ -97,6 +97,7 @@ def test_a_sensitive_form_asks_again_and_loses_nothing(console, demo):
     assert "The key shop was created" in console.text(".made")
 
 
+@pytest.mark.everything
 def test_an_invited_colleague_chooses_a_password_and_an_administrator_helps(console, demo):
     """The forms of the support lead and of the colleague, in one browser."""
     console.open("/sign-in")
