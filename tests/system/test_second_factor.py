@@ -97,16 +97,15 @@ def test_a_sensitive_form_asks_again_and_loses_nothing(console, demo):
     assert "The key shop was created" in console.text(".made")
 
 
-@pytest.mark.everything
 def test_an_invited_colleague_chooses_a_password_and_an_administrator_helps(console, demo):
     """The forms of the support lead and of the colleague, in one browser."""
     console.open("/sign-in")
     console.sign_in("demo", "demo")
     console.open("/staff")
     console.one("#invite-may-viewer").click()
-    console.send("invite", Name="newcomer", Email="newcomer@example.com")
-    assert console.notice == "Mailed newcomer an invitation."
-    (mail,) = demo.folder.glob("outbox/*newcomer*.eml")
+    console.send("invite", Name="recruit", Email="recruit@example.com")
+    assert console.notice == "Mailed recruit an invitation."
+    (mail,) = demo.folder.glob("outbox/*recruit*.eml")
     text = mail.read_text().replace("=\n", "").replace("=23", "#")
     link = re.search(r"/console(/invitation#\S+)", text)[1]
     sign_out(console)
@@ -119,7 +118,7 @@ def test_an_invited_colleague_chooses_a_password_and_an_administrator_helps(cons
         console.enter("#choose-a-password-again", again)
         console.press("form button.do")
     assert "Your password is set" in console.text("main")
-    console.sign_in("newcomer", "long enough")
+    console.sign_in("recruit", "long enough")
     console.open("/second-factor")
     secret = console.text(".steps .secret").replace(" ", "").replace("\n", "")
     console.send("set-up", code=pyotp.TOTP(secret).now())
@@ -127,10 +126,10 @@ def test_an_invited_colleague_chooses_a_password_and_an_administrator_helps(cons
     sign_out(console)
 
     console.sign_in("demo", "demo")
-    newcomer = demo.db.users.find_one({"Name": "newcomer"})["_id"]
-    console.open(f"/users/{newcomer}")
-    console.send("second-factor", confirm="newcomer")
-    assert console.notice == "Reset the second factor of newcomer."
+    recruit = demo.db.users.find_one({"Name": "recruit"})["_id"]
+    console.open(f"/users/{recruit}")
+    console.send("second-factor", confirm="recruit")
+    assert console.notice == "Reset the second factor of recruit."
     sign_out(console)
-    console.sign_in("newcomer", "long enough")
+    console.sign_in("recruit", "long enough")
     assert console.path == "/console"
