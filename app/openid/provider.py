@@ -41,8 +41,9 @@ class Provider:
 
         If is_again, the provider is asked to authenticate somebody whom it still knows.
         """
-        prompt = {"prompt": "login"} if is_again else {}
-        return self._ask(lambda: self._client().create_authorization_url(redirect_uri, **prompt))
+        # With max_age, a provider must also say when it asked (auth_time).
+        asked: Document = {"prompt": "login", "max_age": 0} if is_again else {}
+        return self._ask(lambda: self._client().create_authorization_url(redirect_uri, **asked))
 
     def claims(self, begun: Document, code: str, redirect_uri: str) -> Document:
         """Exchange a code, and return the verified claims about the person."""

@@ -512,7 +512,8 @@ def test_a_sensitive_form_asks_the_provider_again_or_for_a_code(app, browser, an
     assert "password" not in page_of(asked)
     path = re.search('href="/console([^"]+again=1)"', asked.text)[1].replace("&amp;", "&")
     url = browser.get(path).headers["Location"]
-    assert parse_qs(urlsplit(url).query)["prompt"] == ["login"]
+    asked = parse_qs(urlsplit(url).query)
+    assert (asked["prompt"], asked["max_age"]) == (["login"], ["0"])
     provider.claims = {"auth_time": 10**20}
     assert browser.get(decide(url)).headers["Location"] == "/console/keys"
     browser._token = None
