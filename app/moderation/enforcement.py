@@ -75,7 +75,8 @@ def may_punish(caller: Caller, user: Document) -> bool:
     The contract protects those who manage users from others. Where named roles are involved, only
     somebody who may do as much bans or mutes staff.
     """
-    rights = callers.rights(user)
+    # Somebody may enable the account again.
+    rights = callers.rights({**user, "IsDisabled": False})
     if rights.permissions and (rights.roles or caller.rights.roles):
         return guard.is_peer(user)
     return all(caller.may(permission) for permission in rights.permissions & ADMINISTERING)
