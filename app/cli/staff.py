@@ -148,9 +148,15 @@ def rescue(name: str, reason: str | None) -> None:
     Enables and unbans the account, and gives it the role administrator with all permissions. If
     passwords are off for staff, the account may sign in with its password for an hour.
     """
-    key, everything = Lookup.parse(name), {"Permissions": [one.value for one in Permission]}
+    key, known = Lookup.parse(name), roles.all().get(ADMINISTRATOR)
     found = users.get(key, *RECORD)
-    if ADMINISTRATOR in roles.all():
+    # Without a second factor, its holders reach the page to set one up: that is way enough.
+    needs_factor = known is None or known.get("NeedsSecondFactor") is True
+    everything = {
+        "Permissions": [one.value for one in Permission],
+        "NeedsSecondFactor": needs_factor,
+    }
+    if known:
         make(CHANGE_ROLE, ADMINISTRATOR, reason, **everything)
     else:
         make(CREATE_ROLE, ADMINISTRATOR, reason, Name=ADMINISTRATOR, **everything)
