@@ -23,7 +23,13 @@ from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
 from app.changes import Origin
 from app.errors import InvalidField
-from app.history.access import require_own, require_users, require_visible, visible_kinds
+from app.history.access import (
+    NEEDED,
+    hidden_kinds,
+    require_own,
+    require_visible,
+    visible_kinds,
+)
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -149,9 +155,19 @@ def require_undo(entry_id: str) -> None:
 def visible_batch(batch_id: str) -> Document:
     """Return a batch whose rows the caller may see."""
     batch = batches.get(batch_id)
-    if "users" in batch.get("Needs", ()):
-        require_users()
+    guard.caller().require(*_to_see(batch))
     return batch
+
+
+def _to_see(batch: Document) -> list[Permission]:
+    """Return the permissions that the subjects of a batch need."""
+    needs = batch.get("Needs", ())
+    return [needed for kind, needed in NEEDED.items() if f"{kind}s" in needs]
+
+
+def hidden_needs() -> list[str]:
+    """Return what marks a batch whose rows the caller may not see."""
+    return [f"{kind}s" for kind in hidden_kinds()]
 
 
 def require_run(caller: Caller, batch: Document) -> None:
@@ -170,8 +186,7 @@ def require_permissions(caller: Caller, batch: Document) -> None:
     """Raise unless a caller has the permissions for a batch: those of single calls."""
     caller.require(Permission.BATCHES_RUN)
     needs = batch.get("Needs", ())
-    if "users" in needs:
-        caller.require(Permission.USERS_READ)
+    caller.require(*_to_see(batch))
     if "undo" in needs:
         is_own = batch["By"]["UserId"] == caller.id
         caller.require(Permission.UNDO_OWN if is_own else Permission.UNDO_ANY)

@@ -27,7 +27,7 @@ from app.batches.domain import (
 from app.batches.store import PLANNING, Batches
 from app.changes import Origin
 from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
-from app.history.access import preview_undo_as
+from app.history.access import NEEDED, preview_undo_as
 from app.history.domain import subject_of
 from app.history.operations import UNDO
 from app.http.masking import masked
@@ -290,7 +290,8 @@ def _needs(operation: str | None, subject: Document | None) -> set[str]:
     needs = {"undo"} if operation == UNDO.name else set()
     if declared and operation != UNDO.name:
         needs |= {permission.value for permission in declared.permissions}
-    return needs | {"users"} if subject and subject["Kind"] == "user" else needs
+    # As history, rows about users and about roles need a permission of their own.
+    return needs | {f"{subject['Kind']}s"} if subject and subject["Kind"] in NEEDED else needs
 
 
 def _refuse(row: Document, refusal: QuartermasterError) -> None:

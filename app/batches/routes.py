@@ -36,7 +36,6 @@ from app.batches.schemas import (
 )
 from app.batches.store import Batches
 from app.errors import NotFound
-from app.history.access import sees_users
 from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
 from app.http.context import current
@@ -108,7 +107,7 @@ def list_batches(args: dict[str, Any]) -> Response:
     as long as history. The counts of a running batch may be a few seconds old.
     """
     after = cursors.read(args.get("after", ""))
-    page = batches.list(page_size(args), after, with_users=sees_users())
+    page = batches.list(page_size(args), after, access.hidden_needs())
     values = [public_batch(batch, batch["Counts"]) for batch in page.values]
     return cursor_response(page._replace(values=values))
 

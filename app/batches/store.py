@@ -201,10 +201,10 @@ class Batches(Parts):
             where, {"$set": fields}, return_document=ReturnDocument.AFTER
         )
 
-    def list(self, size: int, after: bytes, with_users: bool) -> CursorPage:
-        """Return a page of batches, the newest first; those about accounts only with_users."""
+    def list(self, size: int, after: bytes, hidden: Sequence[str]) -> CursorPage:
+        """Return a page of batches, the newest first, without those that need what is hidden."""
         where = newest_first.after(newest_first.parse("batches", after)) if after else {}
-        where |= {} if with_users else {"Needs": {"$ne": "users"}}
+        where |= {"Needs": {"$nin": [*hidden]}} if hidden else {}
         found = list(self._batches.find(where, sort=NEWEST_FIRST).limit(size + 1))
         is_last = len(found) <= size
         following = None if is_last else newest_first.position("batches", found[size - 1])

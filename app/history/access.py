@@ -146,8 +146,12 @@ def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
 
 def visible_kinds() -> tuple[str, ...]:
     """Return the kinds of documents whose entries the caller may see."""
-    caller = guard.caller()
-    return tuple(kind for kind in KINDS if kind not in NEEDED or caller.may(NEEDED[kind]))
+    return tuple(kind for kind in KINDS if kind not in hidden_kinds())
+
+
+def hidden_kinds() -> tuple[str, ...]:
+    """Return the kinds of documents about which the caller may see nothing."""
+    return tuple(kind for kind, needed in NEEDED.items() if not guard.caller().may(needed))
 
 
 def sees_users() -> bool:

@@ -257,6 +257,11 @@ def test_a_row_that_undoes_the_change_of_a_role_reveals_nothing(staff, person):
     assert len(set(seen)) == 1
     assert seen[0][:2] == ("refused", None)
     assert "'staff.manage'" in seen[0][2]
+    # Somebody who sees the change plans a batch that others do not see.
+    planned = staff("POST batches", {"Rows": [{"Operation": "undo", "Id": known}]}).json["Id"]
+    assert person("support")(f"GET batches/{planned}/rows", status=403)
+    assert planned not in [one["Id"] for one in person("support")("GET batches").json["Values"]]
+    assert planned in [one["Id"] for one in staff("GET batches").json["Values"]]
 
 
 def test_a_key_may_have_a_single_permission(client, world):
@@ -326,13 +331,15 @@ def test_nobody_gives_or_takes_over_what_moves_items_without_their_limits(
     lead("POST roles", {**free, "Name": "more", "Limits": {"LargestQuantity": 100}})
 
 
-def test_staff_are_banned_by_peers_alone(person, world):
+def test_staff_are_banned_by_peers_alone(person, world, db):
     world.add_user("secret", Name="Senior", Roles=["senior-support"])
     world.add_user("secret", Name="Player")
     moderator = person("moderator")
     moderator("POST users/Player/admin/ban", {"duration": 1})
-    refused = moderator("POST users/Senior/admin/ban", {"duration": 1}, status=403)
-    assert refused.json["Code"] == "NOT_PEER"
+    for state in ({}, {"IsDisabled": True}):
+        db.users.update_one({"Name": "Senior"}, {"$set": state or {"IsDisabled": False}})
+        refused = moderator("POST users/Senior/admin/ban", {"duration": 1}, status=403)
+        assert refused.json["Code"] == "NOT_PEER", state
 
 
 def test_a_role_is_not_made_again_for_those_who_had_it(staff, person):

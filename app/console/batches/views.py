@@ -34,7 +34,7 @@ from app.console.history.sentences import GUID, lines, reverse_of, with_names
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.stores import batches, cursors, objects
 from app.errors import Forbidden
-from app.history.access import sees_users, visible_entries
+from app.history.access import visible_entries
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.http.uploads import download
@@ -63,7 +63,7 @@ def list_batches() -> Response:
 
 
 def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
-    page = batches.list(size, cursors.read(after), with_users=sees_users())
+    page = batches.list(size, cursors.read(after), access.hidden_needs())
     kinds = [kind for batch in page.values for kind in batch.get("Summary", ())]
     names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
     found = [
