@@ -17,7 +17,7 @@ from app.approvals.domain import (
     idempotency_key,
 )
 from app.approvals.kinds import Kind, kinds
-from app.approvals.mails import tell_approvers
+from app.approvals.mails import tell_approvers, tell_asker
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
 from app.auth.callers import Caller, CallerGone, Callers
@@ -32,6 +32,7 @@ from app.errors import (
     QuartermasterError,
     Unavailable,
 )
+from app.history.access import hidden_kinds
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
@@ -56,7 +57,8 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     kind, by = kind_named(name), origin(otherwise=why)
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
-    request = {"Operation": name, "Subject": kind.find(subject, args), "Arguments": args}
+    found, stored_args = kind.find(subject, args), kind.resolve(args)
+    request = {"Operation": name, "Subject": found, "Arguments": stored_args}
     kind.require(guard.caller(), request)
     plan = kind.preview(request)
     author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
@@ -67,18 +69,16 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
 
 
 def filters_of(state: str | None) -> ApprovalFilters:
-    """Return which requests the caller sees: all, if they may approve, or their own."""
+    """Return which requests the caller sees: their own, and if they may approve those of others."""
     caller = guard.caller()
-    if not caller.may(Permission.APPROVE):
-        return ApprovalFilters(state, caller.id)
-    return ApprovalFilters(state, None, caller.may(Permission.USERS_READ))
+    hidden = hidden_kinds() if caller.may(Permission.APPROVE) else None
+    return ApprovalFilters(state, caller.id, hidden)
 
 
 def visible_request(id_: str) -> Document:
     request, caller = approvals.get(id_), guard.caller()
-    is_of_user = request["Subject"]["Kind"] == "user"
-    needed = (Permission.APPROVE, *([Permission.USERS_READ] if is_of_user else []))
-    if not _is_by(request, caller) and not caller.may(*needed):
+    is_hidden = request["Subject"]["Kind"] in hidden_kinds()
+    if not _is_by(request, caller) and (is_hidden or not caller.may(Permission.APPROVE)):
         raise ApprovalNotFound(id_)
     return request
 
@@ -111,6 +111,7 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
         applied = spend(kind.moves(request), carry_out, lambda: None)
     except OverLimit as error:
         raise OverOwnLimit(error.why, error.field) from None
+    tell_asker(made[0], kind)
     return made[0], applied
 
 
@@ -160,10 +161,12 @@ def _intent_of(request: Document) -> Intent:
 
 
 def decline(id_: str, why: str) -> Document:
-    request, _ = _decidable(id_)
+    request, kind = _decidable(id_)
     if _was_decided(request, "declined"):
         return request
-    return approvals.decide(request, "declined", _decider(), why)
+    declined = approvals.decide(request, "declined", _decider(), why)
+    tell_asker(declined, kind)
+    return declined
 
 
 def withdraw(id_: str) -> Document:

@@ -36,6 +36,7 @@ from app.staff.operations import (
     CREATE_ROLE,
     INVITE,
     REMOVE_ROLE,
+    RULE,
     SET_ROLES,
     invite,
     require_invitable,
@@ -80,6 +81,10 @@ class Kind(NamedTuple):
     require_limits: Callable[[Caller, Document], None] = lambda *_: None
     # What pages call it, if its plan does not say it.
     title: str = ""
+    # Returns the arguments as they are stored: a name in them may become somebody else's.
+    resolve: Callable[[Document], Document] = lambda args: args
+    # Whether approving it asks for the password again, as the form of the change does.
+    is_sensitive: bool = False
 
 
 def find_player(text: str, _: Document) -> Document:
@@ -133,6 +138,7 @@ def operation_kind(
         make_change,
         lambda request: moves(request["Arguments"]) if moves else None,
         title=title,
+        is_sensitive=operation.approval == RULE,
     )
 
 
@@ -242,6 +248,7 @@ KINDS = {
         lambda request: transfers.preview(key_of(request), request["Arguments"]),
         make_transfer,
         lambda request: moved(request["Arguments"]),
+        resolve=lambda args: {**args, "to": players.get_id(Lookup.parse(args["to"]))},
     ),
     UNDO.name: Kind(
         UNDO.arguments,
@@ -276,6 +283,7 @@ KINDS = {
         preview_invitation,
         lambda request, meant: invite(request["Arguments"], meant),
         title="Invite a colleague",
+        is_sensitive=True,
     ),
 }
 

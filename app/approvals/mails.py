@@ -1,21 +1,24 @@
-"""Mails to those who may approve a request."""
+"""Mails about requests: to those who may approve one, and to who asked when it is decided."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
 from app.approvals.kinds import Kind
-from app.auth.callers import Caller, Callers
+from app.auth.callers import Caller, CallerGone, Callers
 from app.auth.permissions import RIGHTS, Permission
-from app.errors import Forbidden, Unavailable
+from app.errors import Forbidden, NotFound, Unavailable
 from app.http.context import current, setting
-from app.naming import email_as_sent
+from app.moderation.penalties import BAN, BAN_STATE, is_in_force
+from app.naming import Lookup, email_as_sent
+from app.objects.store import Objects
 from app.staff.store import WAYS_IN, Staff, has_way_in
 from app.types import Document
 from app.users.mail import Mailer
+from app.users.store import Users
 
 log = logging.getLogger("quartermaster")
 
@@ -24,31 +27,63 @@ MOST_MAILS = 10
 
 callers = current(Callers)
 mailer = current(Mailer)
+objects = current(Objects)
 staff = current(Staff)
+users = current(Users)
 
 
 def tell_approvers(request: Document, kind: Kind) -> None:
     """Mail some colleagues who may approve a request. If that fails, they see it in the console."""
+    approvers = islice(_approvers(request, kind), MOST_MAILS)
+    _send(request, kind, "approval", "a request waits for your approval", approvers)
+
+
+def tell_asker(request: Document, kind: Kind) -> None:
+    """Mail the person who asked what a colleague has decided, if the account still has rights."""
+    with suppress(CallerGone, NotFound):
+        asker = callers.find(request["By"]["UserId"], None)
+        user = users.get(Lookup.parse(asker.id), "Name", "Email")
+        if asker.rights.permissions and email_as_sent(user.get("Email") or ""):
+            _send(request, kind, "decision", "a colleague has decided on your request", [user])
+
+
+def _send(
+    request: Document, kind: Kind, template: str, about: str, people: Iterable[Document]
+) -> None:
     facts = {
-        "what": f"{request['Operation']}, {request['Subject']['Name'] or request['Subject']['Id']}",
+        "what": _text(request, kind),
         "by": request["By"]["Name"],
         "reason": request["Reason"],
+        "decided": "declined" if request["State"] == "declined" else "approved",
+        "decider": (request.get("DecidedBy") or {}).get("Name"),
+        "answer": request.get("Why"),
         "link": mailer.link(f"approvals/{request['_id']}"),
     }
-    subject = f"{setting('GAME_NAME')}: a request waits for your approval"
+    subject = f"{setting('GAME_NAME')}: {about}"
     try:
         with mailer.slot():
-            for user in islice(_approvers(request, kind), MOST_MAILS):
-                mailer.send(subject, "approval", user["Name"], user["Email"], **facts)
+            for user in people:
+                mailer.send(subject, template, user["Name"], user["Email"], **facts)
     except Unavailable as error:
         log.warning("A mail about a request was not sent: %s", error.__cause__ or error)
 
 
+def _text(request: Document, kind: Kind) -> str:
+    """Return what somebody asks for, such as "give 30 Coal: Aladric"."""
+    moved, subject = kind.moves(request), request["Subject"]
+    quantities = moved if isinstance(moved, dict) else {}
+    names = objects.names_of(quantities)
+    items = ", ".join(f"{n:,} {names.get(id_) or id_}" for id_, n in quantities.items())
+    what = kind.title or request["Operation"].replace("-", " ")
+    return f"{what} {items}".rstrip() + f": {subject['Name'] or subject['Id']}"
+
+
 def _approvers(request: Document, kind: Kind) -> Iterator[Document]:
     """Yield the accounts with an address that may decide on a request."""
-    for user in filter(has_way_in, staff.walk("Name", "Email", *RIGHTS, *WAYS_IN)):
+    reads, now = ("Name", "Email", *RIGHTS, *WAYS_IN, *BAN_STATE), users.now()
+    for user in filter(has_way_in, staff.walk(*reads)):
         caller = Caller(user["_id"], str(user.get("Name")), callers.rights(user))
-        is_other = user["_id"] != request["By"]["UserId"]
+        is_other = user["_id"] != request["By"]["UserId"] and not is_in_force(user, BAN, now)
         if is_other and caller.may(Permission.APPROVE) and email_as_sent(user.get("Email") or ""):
             with suppress(Forbidden):
                 kind.require(caller, request)

@@ -82,7 +82,8 @@ def ask_for_approval(args: Document) -> Response:
 def list_approvals(args: Document) -> Response:
     """List requests for approval
 
-    Newest first. Without the permission `approve`, only your own.
+    Newest first. Without the permission `approve`, only your own. Those about users and roles need
+    the permissions `users.read` and `staff.manage`.
     """
     after = cursors.read(args.get("after", ""))
     page = approvals.list(access.filters_of(args.get("state")), page_size(args), after)
@@ -93,7 +94,7 @@ def list_approvals(args: Document) -> Response:
 def get_approval(request_id: str) -> Document:
     """Get a request for approval
 
-    Your own, or with the permission `approve` anybody's.
+    Your own, or with the permission `approve` anybody's that you may list.
     """
     return public_approval(access.visible_request(path_guid("id", request_id)))
 

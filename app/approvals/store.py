@@ -60,10 +60,10 @@ class ApprovalFilters(NamedTuple):
 
     # A key of LISTS; None: all.
     state: str | None = None
-    # Those by this account, unless the caller sees all.
+    # Those by this account.
     author: str | None = None
-    # Whether those about accounts are included.
-    with_users: bool = True
+    # Those by others as well, unless they are about these kinds of documents; None: none of them.
+    hidden: tuple[str, ...] | None = None
 
 
 class Approvals:
@@ -108,8 +108,17 @@ class Approvals:
         is_over = request["State"] == "waiting" and request["EndsAt"] <= self.now()
         return {**request, "State": "ended"} if is_over else request
 
-    def count_waiting(self) -> int:
-        return self._approvals.count_documents(self._waiting())
+    def count_waiting(self, filters: ApprovalFilters) -> int:
+        return self._approvals.count_documents({**self._waiting(), **self._seen(filters)})
+
+    def _seen(self, filters: ApprovalFilters) -> Document:
+        """Return the filter of the requests that somebody may see."""
+        own = {"By.UserId": filters.author}
+        if filters.hidden is None:
+            return own
+        return (
+            {"$or": [own, {"Subject.Kind": {"$nin": [*filters.hidden]}}]} if filters.hidden else {}
+        )
 
     def _waiting(self) -> Document:
         return {"State": "waiting", "EndsAt": {"$gt": self.now()}}
@@ -118,10 +127,7 @@ class Approvals:
         where: Document = {"State": {"$in": LISTS[filters.state]}} if filters.state else {}
         if filters.state == "waiting":
             where = self._waiting()
-        if filters.author is not None:
-            where["By.UserId"] = filters.author
-        if not filters.with_users:
-            where["Subject.Kind"] = {"$ne": "user"}
+        where |= self._seen(filters)
         if after:
             where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}
         found = list(self._approvals.find(where, sort=NEWEST_FIRST).limit(size + 1))

@@ -102,4 +102,5 @@ KINDS[ERASE] = Kind(
     _preview_erasure,
     _erase_approved,
     title="Erase the person",
+    is_sensitive=True,
 )

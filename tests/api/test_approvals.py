@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -395,8 +395,20 @@ def test_changes_of_roles_need_two_people(app, staff, person, world, db):
         ({"Operation": "change-role", "Subject": "guest", "Arguments": more}, "staff.manage"),
         ({"Operation": "remove-role", "Subject": "guest"}, "staff.manage"),
     ]
+    rights = {"role": Permission.STAFF_MANAGE, "user": Permission.USERS_READ}
+    without = {
+        kind: person(f"No{kind}", tuple(one for one in Permission if one is not lacking))
+        for kind, lacking in rights.items()
+    }
     for body, changed in requests:
         asked = junior("POST approvals", {**body, "Reason": "A new colleague"}).json
+        # As in history, roles and users are for those who may see them.
+        blind = without[asked["Subject"]["Kind"]]
+        blind(f"GET approvals/{asked['Id']}", status=404)
+        listed = [
+            caller("GET approvals?state=waiting").json["Values"] for caller in (blind, junior)
+        ]
+        assert [len(values) for values in listed] == [0, 1]
         (rights,) = (one for one in asked["Plan"] if one["Path"] == "Permissions")
         assert {changed} <= {*rights["Before"]} ^ {*rights["After"]}, body
         entry = decide(admin, asked).json["Entry"]
@@ -440,23 +452,42 @@ def test_a_transfer_over_a_limit_can_be_asked_for(clerk, senior, staff, player, 
     clerk("POST approvals", {**body, "Arguments": {**args, "to": "Aladric"}}, 400)
     asked = clerk("POST approvals", body).json
     assert asked["Plan"][0]["After"] is None
+    # A name may become somebody else's before a colleague approves.
+    db.players.update_one({"Name": "Bea"}, {"$set": {"Name": "Bee", "NameKey": "bee"}})
+    world.add_player(Name="Bea")
     entry = senior(f"GET history/{decide(senior, asked).json['Entry']}").json
     assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
-    assert db.players.find_one({"Name": "Bea"})["Inventory"]["0"]["Quantity"] == 50
+    assert db.players.find_one({"Name": "Bee"})["Inventory"]["0"]["Quantity"] == 50
     assert held(db) == 50
 
 
 def test_those_who_may_approve_get_a_mail(person, clerk, senior, player, data_dir, db):
     person("Other", (Permission.APPROVE, Permission.PLAYERS_READ))
-    invited = person("Invited").user["_id"]
-    db.users.update_one({"_id": invited}, {"$set": {"PasswordHash": None}})
+    for name, state in (
+        ("Invited", {"PasswordHash": None}),
+        ("Banned", {"IsBanned": True}),
+        ("Disabled", {"IsDisabled": True}),
+    ):
+        db.users.update_one({"_id": person(name).user["_id"]}, {"$set": state})
     for _ in range(2):
-        clerk("POST approvals", ASK, Idempotency_Key="a")
-    (mail,) = (data_dir / "outbox").glob("*.eml")
-    text = mail.read_text().replace("=\n", "")
-    assert senior.user["Email"] in text
-    assert "Junior asks for an approval: give, Aladric." in text
-    assert "/console/approvals/" in text
+        asked = clerk("POST approvals", ASK, Idempotency_Key="a").json
+    (mail,) = mails(data_dir)
+    assert senior.user["Email"] in mail
+    assert f"Junior asks for an approval: give 50 {ITEM}: Aladric." in mail
+    assert "/console/approvals/" in mail
+    for _ in range(2):
+        decide(senior, asked, "decline", {"Why": "Not today."})
+    _, told = mails(data_dir)
+    assert clerk.user["Email"] in told
+    assert f"Senior has declined your request: give 50 {ITEM}: Aladric." in told
+    assert "Reason: Not today." in told
+    decide(senior, clerk("POST approvals", ASK).json)
+    assert "Senior has approved your request" in mails(data_dir)[-1]
+
+
+def mails(data_dir):
+    found = sorted((data_dir / "outbox").glob("*.eml"), key=lambda one: one.stat().st_mtime_ns)
+    return [one.read_text().replace("=\n", "") for one in found]
 
 
 def test_a_mail_that_cannot_be_sent_does_not_matter(clerk, senior, player, data_dir):
@@ -589,8 +620,25 @@ class TestConsole:
         text = admin.read(page)
         assert "Roles: +support, −viewer" in text
         assert "Permissions: +users.read, +items.move" in text
-        admin.submit(f"{page}/approve", 303, Plan="1")
+        # As the form of the change itself, it asks again in a session that is not fresh.
+        begun = {"BeganAt": datetime.now(timezone.utc) - timedelta(minutes=16)}
+        db.refresh_tokens.update_many({"UserId": admin.user["_id"]}, {"$set": begun})
+        assert "Is it still you?" in page_of(admin.submit(f"{page}/approve", 403, Plan="1"))
+        db.refresh_tokens.update_many({}, {"$set": {"BeganAt": datetime.now(timezone.utc)}})
+        lead = admin.submit(f"{page}/approve", 303, Plan="1")
+        assert "Approved: the change is made." in page_of(admin.led_to(lead))
         assert db.users.find_one({"_id": bob})["Roles"] == ["support"]
+
+    def test_a_new_plan_is_approved_on_the_page_that_shows_it(
+        self, at_console, staff, senior, asked, db
+    ):
+        staff("POST players/Aladric/items/give", {"itemid": ITEM, "quantity": 3})
+        approver, path = at_console(senior), f"/approvals/{asked['Id']}"
+        refused = approver.submit(f"{path}/approve", 409, Plan="1")
+        assert "approve that" in page_of(refused)
+        plan = re.search(r'name="Plan" value="(\d)"', refused.text)[1]
+        approver.submit(f"{path}/approve", 303, Plan=plan)
+        assert held(db) == 53
 
     def test_a_request_is_withdrawn_on_its_page(self, at_console, clerk, asked):
         junior = at_console(clerk)

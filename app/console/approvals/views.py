@@ -7,8 +7,8 @@ from collections.abc import Callable
 from flask import Response, request
 
 from app.approvals import access
-from app.approvals.domain import LISTS, public_approval
-from app.approvals.kinds import kinds
+from app.approvals.domain import LISTS, ApprovalNotFound, public_approval
+from app.approvals.kinds import RUN_BATCH, kinds
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
 from app.auth.permissions import Permission, SignedIn
@@ -20,7 +20,6 @@ from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.pages import (
     PAGE_SIZE,
     blp,
-    done,
     path_to,
     redirect_with_notice,
     render,
@@ -109,13 +108,22 @@ def is_of_caller(target: Target) -> bool:
     return bool(target.record["By"]["UserId"] == guard.caller().id)
 
 
-def approve(sent: Submission, request_id: str) -> Applied:
-    return access.approve(request_id, sent.args.get("Plan"))[1]
+def approve(sent: Submission, request_id: str) -> tuple[Document, Applied]:
+    return access.approve(request_id, sent.args.get("Plan"))
 
 
-def after_approval(applied: Applied, _: Submission, request_id: str) -> Response:
-    path = path_to("approvals", request_id)
-    return done(applied, path) if applied.entry else redirect_with_notice("approved", path)
+def asks_again(request_id: str) -> bool:
+    return kinds()[access.visible_request(request_id)["Operation"]].is_sensitive
+
+
+def after_approval(approved: tuple[Document, Applied], _: Submission, request_id: str) -> Response:
+    mark = "approved" if approved[0]["Operation"] == RUN_BATCH else "made"
+    try:
+        access.visible_request(request_id)
+    except ApprovalNotFound:
+        # An erasure deletes what is about the person.
+        return redirect_with_notice(mark, path_to("approvals"))
+    return redirect_with_notice(mark, path_to("approvals", request_id))
 
 
 def leads_to(mark: str) -> Callable[..., Response]:
@@ -134,6 +142,7 @@ APPROVE = Form(
     is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
     needs=(Permission.APPROVE,),
     asks_reason=False,
+    is_sensitive=asks_again,
     lead=after_approval,
 )
 DECLINE = Form(

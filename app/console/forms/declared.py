@@ -191,8 +191,9 @@ class Form:
     takes_key: bool = False
     # It sets a secret, whose fingerprint must not be in history, so attempts are not idempotent.
     is_secret: bool = False
-    # It asks for the password again if the last proof is older than 15 minutes.
-    is_sensitive: bool = False
+    # It asks for the password again if the last proof is older than 15 minutes. A function gets the
+    # variables of the path.
+    is_sensitive: bool | Callable[..., bool] = False
     # The path variable that distinguishes the forms, if a page has one in each row.
     row: str = ""
     # The tab to redirect to, if not its own.

@@ -116,7 +116,8 @@ def _checked(path: dict[str, Any]) -> dict[str, Any]:
 
 def _receive(place: Place, tab: str, form: Form, **variables: Any) -> Response:
     path = _checked(variables)
-    if form.is_sensitive and (question := ask_for_proof()):
+    asks = form.is_sensitive
+    if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
         return question
     sent = Submission.posted(form, path.get(form.row, ""))
     sent.kind = place.kind

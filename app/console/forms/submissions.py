@@ -112,9 +112,12 @@ class Submission:
         return self.fields.get(field, str(default))
 
     def shown_value(self, field: Field) -> str:
-        """Return the value that a page puts into a field; a password is left empty."""
-        if field.type == "password":
+        """Return the value that a page puts into a field; a password or a code is left empty."""
+        if field.type == "password" or field.html.get("autocomplete") == "one-time-code":
             return ""
+        # What a person cannot see is that of the page, such as the number of a new plan.
+        if field.type == "hidden" and field.name in self.target.values:
+            return str(self.target.values[field.name])
         text = self.value(field.name, self.target.values.get(field.name) or field.value)
         if field.type == "radio" and text not in field.options():
             return str(field.value)

@@ -30,6 +30,7 @@ NEWS_WITHOUT_ENTRY = {
     "factor-reset": "The second factor was reset. No mail could be sent: tell the person yourself.",
     "asked": "Colleagues who may approve it see your request.",
     "approved": "Approved: the batch can be run by the person who asked.",
+    "made": "Approved: the change is made.",
     "declined": "The request was declined.",
     "withdrawn": "The request was withdrawn.",
     "cancelled": "The batch was cancelled.",

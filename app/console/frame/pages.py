@@ -14,6 +14,7 @@ from flask import Blueprint, Response, current_app, redirect, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from app.approvals.access import filters_of
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.changes import Applied
@@ -152,7 +153,7 @@ def render(
     if caller.may(Permission.PLAYERS_READ):
         counts["players"] = players.count()
     if caller.may(Permission.APPROVE):
-        counts["approvals"] = approvals.count_waiting()
+        counts["approvals"] = approvals.count_waiting(filters_of("waiting"))
     context.setdefault("page", "")
     shared = {
         "person": caller,
