@@ -15,16 +15,18 @@ from bson import ObjectId
 
 from app.changes import entry_id
 from app.demo import world as names
-from app.storage.search_fields import history_document
+from app.storage.bulk import batches
+from app.storage.search_fields import history_document, words
 
 Document = dict[str, Any]
 
 YEAR = timedelta(days=365)
 BEGIN = names.EPOCH - YEAR
-PER_PLAYER = 5
 # The evening: the person, the beginning, the length, and the number of changes.
 PERSON, AUTHORS = 7, 50
 EVENING, EVENING_HOURS, EVENING_ENTRIES = BEGIN + timedelta(days=200, hours=18), 5, 80
+# Every so many players, the item and its slot repeat.
+SIMILAR = 60
 REASONS = ("Lost in a crash, ticket {}.", "Won the quiz of week {}.", "Bought twice, order {}.")
 
 
@@ -33,13 +35,35 @@ def author(number: int) -> Document:
     return {"UserId": names.guid("author", number), "Name": f"support{number:02}"}
 
 
-def entries(players: int, is_written: Callable[[int], bool]) -> Iterator[Document]:
+def entries(players: int, per_player: int, is_written: Callable[[int], bool]) -> Iterator[Document]:
     """Yield some entries for each player; those of a written player go to the one before."""
-    for round_ in range(PER_PLAYER):
-        for number in range(players):
-            player = number - 1 if is_written(number) else number
-            who, at = _who_and_when(round_ * players + number, PER_PLAYER * players)
-            yield _entry(player, 2 * round_ + 1 + is_written(number), who, at)
+    for block in batches(range(players)):
+        subjects = [_subject(number - is_written(number)) for number in block]
+        for round_ in range(per_player):
+            for number, subject in zip(block, subjects, strict=True):
+                version = 2 * round_ + 1 + is_written(number)
+                who, at = _who_and_when(round_ * players + number, per_player * players)
+                yield {
+                    **_template((number - is_written(number)) % SIMILAR, who),
+                    **subject,
+                    "_id": entry_id("player", subject["Subject"]["Id"], version),
+                    "At": at.replace(microsecond=at.microsecond // 1000 * 1000),
+                    "Version": version,
+                    "Stamp": ObjectId(),
+                    "Number": version,
+                }
+
+
+def _subject(player: int) -> Document:
+    """Return the fields that all entries of a player share, and no other player has."""
+    id_, name = names.guid("player", player), names.player_name(player)
+    reason = REASONS[player % 3].format(player) if player % 2 else None
+    return {
+        "Subject": {"Kind": "player", "Id": id_, "Name": name},
+        "RequestId": f"{player:020}",
+        "Reason": reason,
+        **({"Words": words(reason)} if reason else {}),
+    }
 
 
 def _who_and_when(number: int, count: int) -> tuple[int, datetime]:
@@ -51,24 +75,20 @@ def _who_and_when(number: int, count: int) -> tuple[int, datetime]:
     return (who + 1 if who == PERSON and is_evening else who), at
 
 
-def _entry(player: int, version: int, who: int, at: datetime) -> Document:
-    id_, item = names.guid("player", player), names.ITEM_IDS[names.STACKS[player % 20]]
+@cache
+def _template(player: int, who: int) -> Document:
+    """Return the fields of an entry that do not depend on its subject or its time."""
+    item = names.ITEM_IDS[names.STACKS[player % 20]]
     slot = {"ItemId": item, "Quantity": 3}
     entry = {
-        "_id": entry_id("player", id_, version),
-        "At": at.replace(microsecond=at.microsecond // 1000 * 1000),
-        "Subject": {"Kind": "player", "Id": id_, "Name": names.player_name(player)},
+        "Subject": {"Kind": "player"},
         "Operation": "give",
         "By": author(who),
         "Via": "api",
-        "RequestId": f"{player:020}",
-        "Reason": REASONS[player % 3].format(player) if player % 2 else None,
+        "Reason": None,
         "Arguments": {"ItemId": item, "Quantity": 2, "BankOverflow": False},
         "Changes": [
             {"Path": f"Inventory.{player % 30}", "Before": slot, "After": {**slot, "Quantity": 5}}
         ],
-        "Version": version,
-        "Stamp": ObjectId(),
-        "Number": version,
     }
     return history_document(entry, None)

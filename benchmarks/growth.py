@@ -10,7 +10,7 @@ import click
 from benchmarks import load, worlds
 from benchmarks.checks import WrongAnswer
 from benchmarks.crowd import crowds
-from benchmarks.growth_report import Growth, markdown, table
+from benchmarks.growth_report import PER_PLAYER, Growth, markdown, table
 from benchmarks.samples import machine_of
 from benchmarks.servers import QUARTERMASTER, Running, running
 from benchmarks.tables import write_report
@@ -42,7 +42,7 @@ def main(
         is_full=(sizes, requests >= REQUESTS, seconds >= SECONDS) == (SIZES, True, True)
     )
     try:
-        with worlds.opened(data, *map(int, sizes.split(","))) as seeded:
+        with worlds.opened(data, *map(int, sizes.split(",")), per_player=PER_PLAYER) as seeded:
             growth.machine = machine_of(seeded[0])
             measure_sizes(growth, seeded, requests, walk_seconds, data)
             measure_crowds(growth, seeded[-1], seconds, data)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.crowd import CLIENTS, GROUPS, Crowd
-from benchmarks.entries import PER_PLAYER
 from benchmarks.history_cells import EVENING
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import Target
@@ -15,6 +14,7 @@ from benchmarks.walk import PAGE_SIZE, Walk
 
 Table = Callable[[Row, list[Row]], str]
 
+PER_PLAYER = 5
 FLAT, WALK = 1.5, 2.0
 RETRIES_EACH, REFUSED_PART = 4.0, 0.01
 # The longest acceptable time to list what one person did in an evening.

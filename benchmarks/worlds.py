@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -30,10 +31,11 @@ from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
-from app.storage.schema.collections import init_database
+from app.storage.journal import HISTORY
+from app.storage.schema.collections import init_for_bulk_load
 from app.users.passwords import Passwords
 from app.users.store import Users
-from benchmarks.entries import PER_PLAYER, entries
+from benchmarks.entries import entries
 
 Document = dict[str, Any]
 
@@ -50,7 +52,7 @@ DAY = 24 * 3600
 NAMES = 4000
 PLAYERS_PER_USER = 4
 # Part of the stamp: increment it when the preparation below changes.
-PREPARED = 4
+PREPARED = 5
 # How long to wait until the last changes of a run have moved to history.
 MOVE_SECONDS = 10
 
@@ -61,10 +63,11 @@ HELD_BEFORE = 100
 class World:
     """One seeded database, with some players reserved for writes, which are reset afterwards."""
 
-    def __init__(self, lease: Lease, players: int) -> None:
+    def __init__(self, lease: Lease, players: int, per_player: int) -> None:
         self.players = players
+        self._per_player = per_player
         self.users = max(1, players // PLAYERS_PER_USER)
-        self.database = f"world_{players}"
+        self.database = f"world_{players}_{per_player}"
         self.settings = {
             "QM_ENV": "production",
             "QM_SECRET_KEY": SECRET,
@@ -101,7 +104,8 @@ class World:
         if not kept or kept["Stamp"] != stamp:
             self._seed()
             self.db["bench_stamp"].insert_one({"Stamp": stamp})
-        self._put_back()
+        else:
+            self._put_back()
         self._keep_online()
 
     def reset(self) -> None:
@@ -155,20 +159,25 @@ class World:
     def _seed(self) -> None:
         click.echo(f"Seeding {self.players:,} players and {self.users:,} users.", err=True)
         self.db.client.drop_database(self.database)
-        with pymongo.timeout(LONG_SECONDS):
-            seed_world(self.storage, Passwords(1, 64, 1), self.players, self.users)
+        init_for_bulk_load(self.db, COLLECTIONS)
+        with pymongo.timeout(LONG_SECONDS), ThreadPoolExecutor(1) as pool:
             self._add_history()
+            # MongoDB uses one core for this, so the players are made meanwhile.
+            indexing = pool.submit(self._index_history)
+            seed_world(self.storage, Passwords(1, 64, 1), self.players, self.users)
+            indexing.result()
             self._set_aside()
 
     def _add_history(self) -> None:
         """Add a year of changes, but none of the players reserved for writes."""
-        made = entries(self.players, lambda number: number % self._step == 1)
-        # Building the indexes once is much faster than updating them for each entry.
-        self.db["history"].drop_indexes()
-        with progress("Writing history", self.players * PER_PLAYER) as advance:
+        made = entries(self.players, self._per_player, lambda number: number % self._step == 1)
+        with progress("Writing history", self.players * self._per_player) as advance:
             for count in bulk.add_missing(self.db["history"], made):
                 advance(count)
-        init_database(self.db, COLLECTIONS)
+
+    def _index_history(self) -> None:
+        with pymongo.timeout(LONG_SECONDS):
+            self.db["history"].create_indexes(list(HISTORY.indexes))
 
     def _set_aside(self) -> None:
         """Give each player reserved for writes the stack that gives will merge into."""
@@ -197,11 +206,11 @@ class World:
 
 
 @contextmanager
-def opened(data: Path, *sizes: int) -> Iterator[list[World]]:
-    """Run the embedded MongoDB with worlds of these sizes in it."""
+def opened(data: Path, *sizes: int, per_player: int = 1) -> Iterator[list[World]]:
+    """Run the embedded MongoDB with worlds of these sizes, and so many entries per player."""
     lease = Lease(str(data), cache_gb=CACHE_GB)
     try:
-        worlds = [World(lease, players) for players in sizes]
+        worlds = [World(lease, players, per_player) for players in sizes]
         for world in worlds:
             world.prepare()
         yield worlds

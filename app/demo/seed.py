@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from functools import partial
 
+import click
+
 from app.auth.roles import Role, with_role
 from app.changes import Intent, Origin
 from app.database import COLLECTIONS
@@ -15,13 +17,15 @@ from app.naming import Lookup
 from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.schema.collections import init_collections, init_database
+from app.storage.schema.collections import init_database, init_for_bulk_load
 from app.users.operations import GRANT_ROLE, REGISTER
 from app.users.passwords import Passwords
 from app.users.store import Users, record_costs
 
 DEMO_NAME = "demo"
 DEMO_PLAYERS, DEMO_USERS = 500, 100
+# With so many players, building the indexes takes long enough to tell.
+LARGE_WORLD = 10_000
 
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
@@ -29,6 +33,7 @@ def seed_world(storage: Storage, passwords: Passwords, players: int, users: int)
     record_costs(storage.db, passwords.cost)
     catalogue = list(objects())
     bags = sum(map(carries_bag, range(players)))
+    init_for_bulk_load(storage.db, COLLECTIONS)
     for kind, documents, length in (
         ("users", world.users(), users),
         ("players", world.players(players), players),
@@ -36,10 +41,11 @@ def seed_world(storage: Storage, passwords: Passwords, players: int, users: int)
         ("objects", catalogue, len(catalogue)),
         ("guilds", world.guilds(players), len(GUILD_NAMES)),
     ):
-        init_collections(storage.db, COLLECTIONS)
         with progress(f"Writing {kind}", length) as advance:
             for count in bulk.add_missing(storage.db[kind], documents):
                 advance(count)
+    if players >= LARGE_WORLD:
+        click.echo("Building indexes", err=True)
     init_database(storage.db, COLLECTIONS)
 
 

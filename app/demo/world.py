@@ -49,6 +49,7 @@ class World:
         self._user_count = user_count
         self._now = now
         self._password_hash = password_hash
+        self._defaults = players.defaults(EPOCH)
 
     def users(self) -> Iterator[Document]:
         return map(self._user, range(self._user_count))
@@ -97,7 +98,8 @@ class World:
         created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
         return players.player_document(
             {
-                **players.defaults(created),
+                **self._defaults,
+                "CreationDate": created,
                 "Id": guid("player", index),
                 "Name": player_name(index),
                 "UserId": guid("user", _below(rng, self._user_count)),

@@ -40,12 +40,18 @@ class ServerTooOld(QuartermasterError):
 def init_database(db: Database[Document], plans: Plans) -> None:
     """Create what is missing and update the rest; idempotent, and safe at any time."""
     refuse_old_server(db)
-    init_collections(db, plans)
+    init_for_bulk_load(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
-        migrations.migrate(db)
         for plan in plans:
             if plan.indexes:
                 _create_indexes(db, plan)
+
+
+def init_for_bulk_load(db: Database[Document], plans: Plans) -> None:
+    """Create all but the indexes; documents that are added now need no migration."""
+    init_collections(db, plans)
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        migrations.migrate(db)
 
 
 def refuse_old_server(db: Database[Document]) -> None:
