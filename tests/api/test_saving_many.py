@@ -76,6 +76,7 @@ def test_a_key_makes_each_row_once_and_lets_refused_rows_be_tried_again(save, st
     assert [len(stored(id_)["Journal"]) for id_ in (ann, bob)] == [1, 2]
     reused = save({**rows[0], "X": 6}, Idempotency_Key="k")
     assert (reused[0]["Code"], stored(ann)["X"]) == ("KEY_REUSED", 5)
+    assert "The Idempotency-Key 'k' was used" in reused[0]["Message"]  # as the client sent it
 
 
 def test_what_is_wrong_with_the_whole_request_saves_nobody(app, save, staff, world, stored):

@@ -13,6 +13,7 @@ from app.errors import (
     Conflict,
     Invalid,
     InvalidField,
+    KeyReused,
     NotFound,
     QuartermasterError,
     Unavailable,
@@ -93,6 +94,8 @@ def _save_row(row: Document, sizes: Mapping[str, Any], deadline: float) -> tuple
         refusal = explain(error) if isinstance(error, DatabaseError) else error
         if refusal is None:
             raise
+        if isinstance(refusal, KeyReused):
+            refusal = KeyReused(refusal.key.removesuffix(f" {row['Id']}"))
         body = body_of(refusal)
     return {name: body.get(name, value) for name, value in result.items()}, False
 
