@@ -46,6 +46,8 @@ REASON = {
     "required": False,
     "schema": {"type": "string", "pattern": REASON_PATTERN},
 }
+# What a field with this format or type must be, in sentences.
+KINDS = {"uuid": "a guid", "boolean": "true or false", "array": "a list"}
 
 
 class Operation:
@@ -174,8 +176,8 @@ class Operation:
         if "required" in schema:
             return InvalidField(schema["required"][0], "Is required.")
         name, field = next(iter(schema["properties"].items()))
-        is_flag = field.get("type") == "boolean"
-        return InvalidField(name, f"Must be {'true or false' if is_flag else 'a whole number'}.")
+        kind = field.get("format", field.get("type"))
+        return InvalidField(name, f"Must be {KINDS.get(kind, 'a whole number')}.")
 
     def _refusals(self) -> Iterator[QuartermasterError]:
         """Yield the errors that the roles and the path imply, then those that the view declares."""

@@ -155,6 +155,20 @@ def test_every_status_has_a_body_and_examples_that_fit_it():
             assert wrong == [], (name, status)
 
 
+def test_examples_are_answers_that_their_operation_gives():
+    for name, (path, _, operation) in OPERATIONS.items():
+        for status, answer in operation["responses"].items():
+            said = json.dumps(answer)
+            assert ("Password Updated" in said) <= ("/password/" in path), (name, status)
+            assert ("'Id' must be a whole number" in said) is False, (name, status)
+    for name, state in (("sendLetter", "waiting"), ("withdrawLetter", "withdrawn")):
+        responses = OPERATIONS[name][2]["responses"]
+        (letter,) = examples_of(responses["200"]["content"]["application/json"])
+        assert (letter["Kind"], letter["State"]) == ("letter", state)
+        # A letter waits for its player, not for an answer of the game.
+        assert "202" not in responses
+
+
 def test_a_request_has_an_example_that_fits_it():
     for name, (_, _, operation) in OPERATIONS.items():
         for media in operation.get("requestBody", {}).get("content", {}).values():
@@ -211,6 +225,7 @@ def test_exactly_what_must_not_be_done_twice_takes_an_idempotency_key():
         *asks_the_game,
         "planBatch",
         "savePlayers",
+        "sendLetter",
         "undoBatch",
         "retryBatch",
         "askForApproval",

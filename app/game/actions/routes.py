@@ -31,6 +31,7 @@ from app.game.actions.domain import (
     public_action,
 )
 from app.game.actions.schemas import (
+    LETTER_EXAMPLE,
     ActionListArgs,
     ActionPageSchema,
     ActionSchema,
@@ -205,7 +206,14 @@ def say_to_player(args: Document, key: Lookup) -> Response:
     return say(player_subject(key), args, lookupKey=masked(str(key)))
 
 
-@ask_route(blp, "/game/restart", MessageSchema, Permission.GAME_ACT, args=RestartArgs())
+@ask_route(
+    blp,
+    "/game/restart",
+    MessageSchema,
+    Permission.GAME_ACT,
+    args=RestartArgs(),
+    example={"Message": KINDS[RESTART].done},
+)
 def restart_game(args: Document) -> Response:
     """Restart the game after a countdown
 
@@ -251,9 +259,18 @@ def get_action(action_id: str) -> Document:
     return public_action(access.visible_action(path_guid("id", action_id)), actions.now())
 
 
-@ask_route(
-    of_players, "/<player:key>/letters", ActionSchema, Permission.GAME_ACT, args=LetterArgs()
+@read_route(
+    of_players,
+    "/<player:key>/letters",
+    ActionSchema,
+    Permission.GAME_ACT,
+    args=LetterArgs(),
+    method="POST",
+    is_body_required=True,
+    example=LETTER_EXAMPLE,
 )
+@of_players.leaves_no_entry
+@of_players.idempotent
 def send_letter(args: Document, key: Lookup) -> Response:
     """Send a letter to a player, online or not
 
@@ -273,6 +290,7 @@ def send_letter(args: Document, key: Lookup) -> Response:
     Permission.GAME_ACT,
     method="POST",
     refuses=(ActionNotFound(ACTION), CannotWithdraw()),
+    example={**LETTER_EXAMPLE, "State": "withdrawn"},
 )
 def withdraw_letter(action_id: str) -> Document:
     """Withdraw a letter or a restart

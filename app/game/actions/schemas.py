@@ -10,7 +10,7 @@ from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 from app.items.schemas import QUANTITY_MAX
 from app.naming import NAME_LENGTH
-from app.openapi.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID
+from app.openapi.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID, USER, USER_ID
 
 AT, DONE_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:04:21.430Z"
 LONGEST_MESSAGE, MOST_ITEMS = 1000, 20
@@ -87,7 +87,7 @@ class SaidToPlayerSchema(SaidSchema):
 
 class ActionUnderWaySchema(Schema):
     Message = Text(example="The game has not answered yet.")
-    ActionId = Guid(example=ACTION, description="``GET /api/v1/actions/{id}` returns its result.")
+    ActionId = Guid(example=ACTION, description="`GET /api/v1/actions/{id}` returns its result.")
 
 
 class ActionSubjectSchema(Schema):
@@ -121,6 +121,20 @@ class ActionSchema(Schema):
     Error = Text(allow_none=True, example=None, description="Why the game refused it.")
     Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
 
+
+# A letter that waits; the example of ActionSchema is a warp that is done.
+LETTER_EXAMPLE = {
+    "Id": ACTION,
+    "Kind": "letter",
+    "Subject": {"Kind": "player", "Id": PLAYER_ID, "Name": PLAYER},
+    "Arguments": {"Message": "Here it is.", "Items": [{"ItemId": ITEM, "Quantity": 1}]},
+    "At": AT,
+    "By": {"UserId": USER_ID, "Name": USER, "Key": None},
+    "Via": "api",
+    "Reason": "Lost in a crash, ticket 4711.",
+    "State": "waiting",
+    **dict.fromkeys(("Taken", "TakenBy", "Done", "GivenAt", "Error", "Result")),
+}
 
 ActionPageSchema = page_of(ActionSchema, CursorPageSchema)
 

@@ -13,6 +13,7 @@ from app.auth.views import read_route
 from app.errors import NotFound, Unavailable
 from app.execution import change_route
 from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, public_action
+from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE
 from app.game.server.operations import SAVE
 from app.game.server.saving import WasErased, save_character, save_characters
 from app.game.server.schemas import (
@@ -123,6 +124,7 @@ def report_online(args: Document) -> Document:
     args=TakeActionsArgs(),
     method="POST",
     is_body_required=True,
+    example={"Values": [{**LETTER_EXAMPLE, "State": "taken", "Taken": DONE_AT, "TakenBy": GAME}]},
 )
 def take_actions(args: Document) -> Document:
     """Take actions for the game
