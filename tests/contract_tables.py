@@ -28,7 +28,7 @@ OTHER_MAKERS = "(?:``quartermaster|a sign-in|the first sign-in) .*"
 CODES = ("status", "codes")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
 SCOPES = re.compile(r"Scopes of a key: (.+)\.$|(Not with a key)\.$")
-WIDEST = {ROUTES: 1000, CODES: 101}
+WIDEST = {ROUTES: 1000, CODES: 112}
 NUMBERS = {door.shape: door.number.strip("+=") for door in DOORS}
 CHANGES = """
 Changes in history
