@@ -55,6 +55,7 @@ class Conflict(QuartermasterError):
 
 class KeyReused(Conflict):
     sentence = "The Idempotency-Key '{key}' was used before with another request."
+    key: str
 
 
 class AlreadyUndone(Conflict):
