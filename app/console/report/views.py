@@ -41,7 +41,8 @@ FILTERS = {"User": "by", "Key": "key", "Item": "item"}
 def show_report() -> Response:
     name = request.args.get("zone", "")
     zone = ZoneInfo(name) if name in ZONES else UTC
-    last = requested_day("to") or samples.now().astimezone(zone).date()
+    today = samples.now().astimezone(zone).date()
+    last = requested_day("to") or today
     first = requested_day("from") or last - DAY * (DEFAULT_DAYS - 1)
     shown: dict[str, Any] = {"plots": [], "tables": [], "error": None}
     try:
@@ -49,7 +50,7 @@ def show_report() -> Response:
     except Invalid as error:
         shown["error"] = error
     status = 400 if shown["error"] else None
-    days = {"first": first, "last": last, "zone": zone}
+    days = {"first": first, "last": last, "zone": zone, "week": today - 6 * DAY}
     return render("report/report.html", status, page="report", days=days, **shown)
 
 
