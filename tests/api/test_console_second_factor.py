@@ -204,7 +204,7 @@ def test_a_role_that_needs_one_leads_every_page_to_the_set_up(app, world, db, cl
     for path in ("", "/players", "/sign-ins"):
         assert somebody.get(path).headers["Location"] == "/console/second-factor", path
     page = somebody.get("/second-factor")
-    assert "Your role needs it: set it up to continue" in page_of(page)
+    assert "Your role needs a second factor: set it up to continue" in page_of(page)
     refused = somebody.send("/keys", {"token": TOKEN.search(page.text)[1], "Name": "shop"})
     assert (refused.status_code, "second factor" in page_of(refused)) == (403, True)
     body = {"grant_type": "password", "username": "warden", "password": sha256(PASSWORD)}

@@ -65,7 +65,7 @@ def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str,
     # The colours are fixed: cameras need a light background, also on a dark page.
     svg = qr.svg_inline(dark="black", light="white", omitsize=True, svgclass="qr", lineclass=None)
     groups = [secret[start : start + GROUP] for start in range(0, len(secret), GROUP)]
-    return {"state": sealed, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
+    return {"state": sealed, "uri": uri, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
 
 
 def switch_on(sent: Submission) -> RecoveryCodes:
