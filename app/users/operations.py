@@ -84,7 +84,7 @@ RESET_PASSWORD = account_operation(
     "reset-password",
     made_by="app/users/accounts, which counts wrong codes",
     inverse=NOT_KEPT,
-    sentence="Password set anew with a code",
+    sentence="Password set with a mailed code",
     arguments=RedeemArgs(),
 )
 GRANT_ROLE = account_operation(

@@ -131,6 +131,7 @@ def test_the_page_of_staff_shows_who_has_what_and_what_they_did(
         given = {"Operation": "give" if number == 1 else "take", "Arguments": {"Quantity": 1500}}
         db.history.insert_one(make_entry(player, Version=number, At=now - age, By=by, **given))
     text = lead.read("/staff")
+    assert "no second factor" in text
     assert "2 changes, items +1,500 −1,500" in text
     assert "support" in text.partition("Clerk")[2][:40]
     monkeypatch.setattr(sys.modules[History.__module__], "MOST_COUNTED", 1)
@@ -145,7 +146,7 @@ def test_the_page_of_staff_shows_who_has_what_and_what_they_did(
     assert db.users.find_one({"Name": "Clerk"})["Roles"] == ["viewer"]
 
 
-def test_a_role_is_made_changed_and_removed(app, lead, db):
+def test_a_role_is_made_changed_and_removed(app, lead, db, somebody):
     fields = {"Name": "events", "may-players.read": "true", "ItemsPerDay": "70"}
     page = page_of(lead.led_to(lead.submit("/roles", 303, **fields)))
     assert "events: Role made" in page
@@ -158,8 +159,14 @@ def test_a_role_is_made_changed_and_removed(app, lead, db):
     stored = db.roles.find_one({"_id": "events"})
     assert (stored["Permissions"], stored["Limits"]) == (["history.read"], None)
     assert stored["NeedsSecondFactor"] is True
+    assert "Second factor required" in lead.read("/roles/events")
     assert lead.post("/roles/events/remove", confirm="other").status_code == 400
+    holder = somebody("events", Name="Holder").user["_id"]
     lead.submit("/roles/events/remove", 303, confirm="events")
+    for path in ("/staff", f"/staff/{holder}"):
+        assert "events (removed)" in lead.read(path), path
+    # Roles alone let somebody in, without any power.
+    assert "Its roles say what it may do here." in lead.read(f"/users/{holder}")
     lead.read("/roles/events", 404)
     service(app, History).move_all()
     assert "Role removed" in lead.read("/history")
@@ -168,10 +175,13 @@ def test_a_role_is_made_changed_and_removed(app, lead, db):
 def test_nobody_is_offered_to_give_what_they_do_not_have(lead, somebody, db):
     lead.submit("/roles", 303, **{"Name": "heads", "may-staff.manage": "true"})
     head, clerk = somebody("heads", Name="Head"), somebody("support", Name="Clerk")
-    role = head.get("/roles/support").text
-    box = r'name="may-items.move" value="true" checked disabled>.*?</label>\s*<input type="hidden"'
-    assert re.search(box, role, re.DOTALL)
-    assert "You do not have it yourself" in role
+    role = head.get("/roles/support")
+    assert "You cannot change this role. You cannot give what you do not have" in page_of(role)
+    assert "items.move" in page_of(role)
+    assert "<form" not in role.text.partition("<main")[2]
+    made = head.get("/roles").text
+    assert re.search(r'name="may-items.move" value="true" disabled>', made)
+    assert "You do not have it yourself." in made
     invite = head.get("/staff").text
     assert re.search(r'name="may-support" value="true" disabled', invite)
     assert "This account may do more than yours" in head.read(f"/staff/{clerk.user['_id']}")

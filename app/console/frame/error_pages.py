@@ -29,7 +29,9 @@ def error_page(error: QuartermasterError) -> Response:
         return see_other(path_to("second-factor"))
     note(error)
     is_missing = isinstance(error, PermissionMissing | RoleMissing)
-    page = problem_page(status_of(error), str(error), ask=managers() if is_missing else [])
+    # Every page would refuse somebody without a role.
+    has_ended = isinstance(error, session.AccessEnded)
+    page = problem_page(status_of(error), str(error), has_ended, managers() if is_missing else [])
     page.headers.update(headers_of(error))
     return page
 

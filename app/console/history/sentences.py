@@ -180,6 +180,9 @@ _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
     "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
     "Name": _name_lines,
     "Limits": _limit_lines,
+    "NeedsSecondFactor": lambda change, _: [
+        Line(f"Second factor {'required' if change['After'] else 'no longer required'}")
+    ],
     **dict.fromkeys(("Roles", "GroupRoles", "Permissions"), _list_lines),
 }
 

@@ -50,11 +50,13 @@ GROUPS = {
     "Keys and staff": ("keys.manage", "staff.manage"),
 }
 PREFIX = "may-"
+NO_LIMIT = "Empty: no limit."
 LIMITS = {
-    "LargestQuantity": "Largest quantity per request",
-    "ItemsPerDay": "Items per day",
-    "RowsPerBatch": "Rows per batch",
+    "LargestQuantity": "Most of an item at once",
+    "ItemsPerDay": "Most items a day",
+    "RowsPerBatch": "Most rows in a batch",
 }
+LIMIT_TEXTS = ("{:,} at once", "{:,} items a day", "{:,} rows")
 
 
 def role_texts() -> dict[str, str]:
@@ -64,9 +66,9 @@ def role_texts() -> dict[str, str]:
 
 def role_text(role: Document) -> str:
     count, limits = len(permissions_of_role(role)), limits_of(role.get("Limits"))
-    found = zip(LIMITS.values(), limits, strict=True)
-    told = [f"{label[:1].lower()}{label[1:]}: {limit:,}" for label, limit in found if limit]
-    return "; ".join([f"{count} permission{'' if count == 1 else 's'}", *told])
+    told = [text.format(most) for text, most in zip(LIMIT_TEXTS, limits, strict=True) if most]
+    permissions = f"{count} permission{'' if count == 1 else 's'}"
+    return f"{permissions}; at most {', '.join(told)}" if told else permissions
 
 
 def why_role_is_closed(name: str) -> str:
@@ -80,7 +82,7 @@ def why_role_is_closed(name: str) -> str:
 
 def why_permission_is_closed(name: str) -> str:
     has = guard.caller().may(NAMES[name])
-    return "" if has else "You do not have it yourself, so you cannot give or take it."
+    return "" if has else "You do not have it yourself."
 
 
 def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
@@ -132,7 +134,9 @@ PERMISSIONS = tuple(
     )
     for group, names in GROUPS.items()
 )
-NUMBERS = Group("field", tuple(Field(*limit) for limit in LIMITS.items()), legend="Limits")
+NUMBERS = Group(
+    "field", tuple(Field(*limit, NO_LIMIT) for limit in LIMITS.items()), legend="Limits"
+)
 FACTOR = Field("NeedsSecondFactor", "Those who have it need a second factor to sign in")
 PARTS: tuple[Field | Group, ...] = (*(Group("", (one,)) for one in PERMISSIONS), NUMBERS, FACTOR)
 INVITE_FORM = Form(
@@ -185,7 +189,7 @@ DISABLE = Form(
     "Disable…",
     "Disable {name}",
     name="disable",
-    card="Access",
+    card="Disable",
     about="Sign-ins, tokens and keys stop working within seconds. The person can still play.",
     confirm="You can enable the account again.",
     is_sensitive=True,
@@ -196,7 +200,7 @@ ENABLE = Form(
     "Enable",
     "Enable {name}",
     name="enable",
-    card="Access",
+    card="Enable",
     is_sensitive=True,
     is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
 )
@@ -222,6 +226,7 @@ CHANGE = Form(
     about="Everybody who has the role notices within seconds.",
     replaces="",
     is_sensitive=True,
+    is_offered=is_open,
 )
 REMOVE = Form(
     REMOVE_ROLE,
@@ -231,6 +236,7 @@ REMOVE = Form(
     about="Those who have it lose what it allowed.",
     confirm=NOT_UNDONE,
     is_sensitive=True,
+    is_offered=is_open,
     lead=lambda applied, *_, **__: done(applied, path_to("roles")),
 )
 PERSON_FORMS = (SET_ROLES_FORM, AGAIN, DISABLE, ENABLE)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import timedelta
 from functools import partial
 
 from flask import Response
 
 from app.auth import guard
-from app.auth.permissions import RIGHTS, Permission, all_role_names
+from app.auth.permissions import RIGHTS, Permission, all_role_names, role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -26,15 +26,19 @@ from app.console.staff.forms import (
     REMOVE,
     role_text,
     role_values,
+    why_role_is_closed,
 )
 from app.console.stores import history, roles, staff, users
 from app.naming import Lookup
 from app.second_factor.domain import has_factor
-from app.staff.domain import public_staff
+from app.staff.domain import public_role, public_staff
 from app.types import Document
 
 WEEK = timedelta(days=7)
-READS = ("Name", *RIGHTS, "PasswordHash", "OpenId", "Reset", "Keys", "SecondFactor", "LastSignInAt")
+READS = (
+    *("Name", "Email", *RIGHTS, "PasswordHash", "OpenId", "Reset", "Keys", "SecondFactor"),
+    "LastSignInAt",
+)
 NEEDS = (Permission.STAFF_MANAGE,)
 
 
@@ -53,20 +57,22 @@ def people(found: Iterable[Document]) -> list[Document]:
     accounts = list(found)
     since = users.now() - WEEK
     did = history.count_by_author([user["_id"] for user in accounts], since)
-    weeks = {} if did is None else did
+    weeks, known = {} if did is None else did, roles.all()
     counted = {"IsCounted": did is not None}
-    return [{**person(user), **counted, "Week": weeks.get(user["_id"])} for user in accounts]
+    return [{**person(user, known), **counted, "Week": weeks.get(user["_id"])} for user in accounts]
 
 
-def person(user: Document) -> Document:
-    """Return an account of staff as pages show it."""
+def person(user: Document, known: Container[str]) -> Document:
+    """Return an account of staff as pages show it; a role that is not known was removed."""
     keys, reset = user.get("Keys"), user.get("Reset")
     used = [moment_of(key.get("LastUsedAt")) for key in keys.values()] if keys else []
     until = moment_of(reset.get("ExpiresAt")) if isinstance(reset, dict) else None
     return {
         **public_staff(user),
         "Name": text_of(user.get("Name")) or str(user["_id"]),
-        "Shown": all_role_names(user),
+        "Named": (named := [n if n in known else f"{n} (removed)" for n in role_names(user)]),
+        "Shown": [*all_role_names({"Power": user.get("Power")}), *named],
+        "Email": text_of(user.get("Email")),
         "HasFactor": has_factor(user),
         "LastSignIn": moment_of(user.get("LastSignInAt")),
         "Keys": len(keys or ()),
@@ -110,13 +116,17 @@ def role_page(_: str, sent: Submission | None, role: str) -> Response:
     found = roles.get(role)
     changes = changes_of("role", role, PAGE_SIZE)
     path = path_to("roles", role)
-    target = Target(path, role, role, {}, changes["entries"], role_values(found))
+    why = why_role_is_closed(role)
+    target = Target(path, role, role, {"IsPeer": not why}, changes["entries"], role_values(found))
     holders = [user for user in staff.walk("Name", *RIGHTS) if role in all_role_names(user)]
     return render(
         "staff/role.html",
         sent=sent,
         page="staff",
         role=role,
+        why=why,
+        found=public_role(found),
+        text=role_text(found),
         holders=[{"Id": user["_id"], "Name": text_of(user.get("Name"))} for user in holders],
         forms=forms_on([CHANGE, REMOVE], target, sent),
         **changes,
