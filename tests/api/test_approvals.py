@@ -541,6 +541,13 @@ class TestConsole:
         assert "Ask for approval" not in junior.get("/players/Aladric").text
         refused = junior.submit("/players/Aladric/give", 403, **fields)
         assert 'name="ask" value="1">Ask for approval</button>' in refused.text
+        assert "(LargestQuantity)" not in refused.text
+        shown = junior.submit("/players/Aladric/give", 200, preview="1", **fields)
+        assert "This is over your limit: a colleague has to approve it." in page_of(shown)
+        fits = junior.submit(
+            "/players/Aladric/give", 200, preview="1", **{**fields, "quantity": "5"}
+        )
+        assert "over your limit" not in page_of(fits)
         again = junior.submit("/players/Aladric/give", 400, ask="1", **fields)
         assert "Say why you ask." in page_of(again)
         assert "Ask for approval" in again.text
@@ -552,7 +559,7 @@ class TestConsole:
         stored = db.approvals.find_one()
         assert stored["Arguments"] == {"itemid": ITEM, "quantity": 50, "bankoverflow": True}
         path = f"/approvals/{stored['_id']}"
-        assert re.search(r'Approvals</span><span class="n">1</span>', approver.get("").text)
+        assert re.search(r'Approvals</span><span class="n due">1</span>', approver.get("").text)
         assert "“Lost it”" in approver.read("/approvals")
         assert "Lost it" in approver.read(path)
         junior.submit(f"{path}/approve", 403, Plan="1")

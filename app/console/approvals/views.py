@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from flask import Response, request
 
@@ -25,9 +27,11 @@ from app.console.frame.pages import (
     render,
     required,
 )
-from app.console.history.sentences import Line, lines_text
+from app.console.history.sentences import GUID, Line, lines_text, named_arguments
 from app.console.history.tables import table_entries
-from app.console.stores import approvals, cursors
+from app.console.stores import approvals, cursors, objects, players
+from app.errors import NotFound
+from app.naming import Lookup
 from app.operations import find_operation
 from app.types import Document
 
@@ -80,11 +84,25 @@ def with_words(stored: Document) -> Document:
     own = {name: value for name, value in shown["Arguments"].items() if name[:1].isupper()}
     return {
         **shown,
-        "Arguments": {**told, **own},
+        "Arguments": labelled({**told, **own}),
         "Lines": title or texts["Lines"],
         "Effects": texts["Lines"] if title else (),
         "Changes": texts["Changes"],
     }
+
+
+def labelled(arguments: Document) -> Document:
+    """Return the arguments of a request as pages show them: in words, and with names."""
+    names = objects.names_of(GUID.findall(str(arguments)))
+    if receiver := arguments.get("To"):
+        with suppress(NotFound):
+            names |= {receiver: players.identity(Lookup.parse(receiver)).name}
+    shown = {}
+    for name, value in named_arguments(arguments, names).items():
+        words = re.findall("[A-Z][a-z]*", name.removesuffix("Id")) or [name]
+        text = ("no", "yes")[value] if isinstance(value, bool) else value
+        shown[" ".join(words).capitalize()] = names.get(text, text) if name == "To" else text
+    return shown
 
 
 def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:

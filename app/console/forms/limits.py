@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from app.auth.spending import limits_today
 from app.console.forms.declared import Target
+from app.operations import Operation
+from app.types import Document
 
 
 def about_items(_: Target | None = None) -> Iterable[str]:
@@ -17,6 +19,16 @@ def about_items(_: Target | None = None) -> Iterable[str]:
         parts.append(f"{limits['LeftToday']:,} of {a_day:,} items left today")
     if parts:
         yield f"{'; '.join(parts)}."
+
+
+def over_limit(operation: Operation | None, args: Document) -> Iterable[str]:
+    """Yield that a previewed change is over a limit of the person, if it is."""
+    moves = operation.moves if operation else None
+    moved = sum(moves(args).values()) if callable(moves) else 0
+    limits = limits_today()
+    most = [one for one in (limits["LargestQuantity"], limits["LeftToday"]) if one is not None]
+    if most and moved > min(most):
+        yield "This is over your limit: a colleague has to approve it."
 
 
 def about_batches() -> Iterable[str]:

@@ -18,6 +18,7 @@ from app.auth.approval import NeedsApproval
 from app.auth.spending import OverLimit
 from app.console.forms.curl import as_number, curl
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
+from app.console.forms.limits import over_limit
 from app.console.forms.object_names import Ambiguous, Choice, resolve
 from app.console.forms.reading import posted
 from app.console.frame.times import utc_field
@@ -158,6 +159,9 @@ class Submission:
         if isinstance(self.error, KeyReused):
             return SENT_BEFORE
         text = _FIELD.sub(self._noun, str(self.error or ""))
+        if isinstance(self.error, OverLimit):
+            # The name of the limit is for programs.
+            text = text.replace(f" ({self.error.field})", "")
         return with_names(text, objects.names_of(ids) if (ids := GUID.findall(text)) else {})
 
     def _noun(self, match: re.Match[str]) -> str:
@@ -189,7 +193,8 @@ class Submission:
     def last_fields(self) -> list[Field]:
         """Return the fields for the reason and for the confirmation, if the form needs them."""
         form, needs_reason = self.form, current_app.config["REASON_REQUIRED"]
-        reason = Field("reason", "Reason", is_required=needs_reason, html={"maxlength": 500})
+        is_required = needs_reason or self.can_ask
+        reason = Field("reason", "Reason", is_required=is_required, html={"maxlength": 500})
         label = f"Type {self.target.name} to confirm"
         name = Field(form.confirm_field, label, form.confirm, is_required=True, html=AS_TYPED)
         asks_reason = form.asks_reason or needs_reason or self.can_ask
@@ -200,7 +205,7 @@ class Submission:
     def preview_lines(self) -> list[str]:
         """Return the lines of the preview: what would change, or why it would be refused."""
         if self.preview and self.form.preview:
-            return list(self.form.preview(self.preview))
+            return [*self.form.preview(self.preview), *over_limit(self.form.operation, self.args)]
         return [self.text if self.is_preview else NO_PREVIEW]
 
     def load(self, schema: Schema) -> Any:
