@@ -413,7 +413,7 @@ def test_a_shared_filter_of_history_means_the_same_moment_in_another_zone(consol
 
 
 def test_no_column_is_too_narrow_for_a_short_name(console):
-    for path in ("", "/history", PLAYER_PATH, "/game"):
+    for path in ("", "/history", PLAYER_PATH, "/game", "/roles"):
         console.open(path)
         for width in some((WIDE, 1130, 900, 600, NARROW)):
             console.resize(width)
@@ -423,9 +423,9 @@ def test_no_column_is_too_narrow_for_a_short_name(console):
 # A word that is broken has a rectangle for each of its lines.
 BROKEN_NAMES = """
     const names = document.querySelectorAll(
-        ".entries td.via > span:first-child, .entries td:nth-child(2) > a");
+        ".entries td.via > span:first-child, .entries td:nth-child(2) > a, .roles th > a");
     return [...names].map((name) => [name.textContent, name.getClientRects().length])
-        .filter(([text, lines]) => text.length <= 12 && lines > 1);
+        .filter(([text, lines]) => text.length <= 13 && lines > 1);
 """
 
 

@@ -11,6 +11,12 @@ TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone
 PLAYER = Demo("player", 99)
 
 
+IS_CUT = """
+    const button = document.querySelector("#form-give [name=ask]");
+    return button.scrollWidth > button.clientWidth;
+"""
+
+
 def become(console, session):
     cookie = {"name": "quartermaster", "value": session, "httpOnly": True}
     place = {"url": f"{console.base}/console"}
@@ -43,6 +49,7 @@ def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     assert "You can move 5 of an item at once; 100 of 100 items left today." in console.text()
     console.send("give", itemid=TONIC, quantity="20", reason="Lost in the crash.")
     assert "you may move 5 of an item at once, not 20" in console.text("#refusal-give")
+    assert not console.browser.execute_script(IS_CUT)
     console.press("#form-give [name=ask]")
     assert console.notice == "Colleagues who may approve it see your request."
     page = console.path.removeprefix("/console")
