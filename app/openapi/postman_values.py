@@ -144,6 +144,8 @@ BODY_VALUES: dict[str, Document] = {
     "renameUser": {"Name": "{{newUser}}"},
     "createNewRole": {"Name": "{{roleName}}"},
     "setStaffRoles": {"Roles": ["viewer"]},
+    # Another name in each run: a name can be invited once.
+    "inviteStaff": {"Name": "pm{{$timestamp}}", "Email": "pm{{$timestamp}}@example.com"},
     "createUserKey": {"Name": "postman {{$guid}}", "Addresses": None, "Budget": None},
     "redeemResetCode": {"code": "{{resetCode}}"},
     "createToken": {"username": "{{username}}", "password": "{{passwordHash}}"},
