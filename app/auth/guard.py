@@ -160,9 +160,11 @@ def is_peer(user: Document) -> bool:
 
     user has the fields RIGHTS of the account.
 
-    Only then may the caller change how that account signs in: otherwise they could use it.
+    Only then may the caller change how that account signs in: otherwise they could use it. Of a
+    key, its scopes count: somebody else may hold it.
     """
-    own = caller().rights
+    own, may = caller().rights, caller().may
+    own = own._replace(permissions=frozenset(filter(may, own.permissions)))
     return covers(own, callers.rights({**user, "IsDisabled": False}))
 
 

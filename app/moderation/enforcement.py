@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -50,23 +49,12 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
     meant = intent(IMPOSE[penalty], why, **told)
     if penalty is MUTE:
         return users.change(account, READS, rule, meant)
-    with _administrator_left(account):
+    user = users.get(account, *RIGHTS)
+    # Whoever may not ban the account is told so by the rule, not that it is the last of its kind.
+    with roles.keeping_one(user) if may_punish(caller, user) else nullcontext():
         applied = users.change_and_sweep(account, READS, rule, meant)
     callers.forget()
     return applied
-
-
-@contextmanager
-def _administrator_left(account: Lookup) -> Iterator[None]:
-    """Refuse to ban the last administrator, also if two of them ban each other at once."""
-    user = users.get(account, *RIGHTS)
-    is_administrator = Permission.STAFF_MANAGE in callers.rights(user).permissions
-    if not is_administrator or not may_punish(guard.caller(), user):
-        yield
-        return
-    with roles.one_at_a_time():
-        roles.require_administrator(but=user["_id"])
-        yield
 
 
 def may_punish(caller: Caller, user: Document) -> bool:

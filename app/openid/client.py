@@ -10,7 +10,7 @@ from authlib.integrations.requests_client import OAuth2Session
 from requests import RequestException
 
 from app.errors import QuartermasterError
-from app.openid.domain import UNVERIFIED, ProviderUnavailable, SignInRefused
+from app.openid.domain import LEEWAY_SECONDS, UNVERIFIED, ProviderUnavailable, SignInRefused
 from app.types import Document
 from config.base import Settings
 
@@ -21,8 +21,6 @@ ALGORITHMS = ("RS256", "PS256", "ES256")
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
 # The name of a way in which a client sends its secret.
 BASIC = "client_secret_basic"
-# The largest difference between the provider's clock and ours.
-LEEWAY_SECONDS = 60
 
 
 class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
@@ -65,6 +63,9 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
             "iss": {"essential": True, "value": settings.OPENID_ISSUER},
             "aud": {"essential": True, "value": settings.OPENID_CLIENT_ID},
         }
+        if begun["is_again"] and "auth_time" in self.server_metadata.get("claims_supported", ()):
+            # It is missing if somebody has removed max_age from the address.
+            expected["auth_time"] = {"essential": True}
         claims = self.parse_id_token(token, begun["nonce"], expected, leeway=LEEWAY_SECONDS)
         if not claims["sub"]:
             raise ValueError("an empty sub")

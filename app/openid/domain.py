@@ -17,6 +17,8 @@ LONGEST_NAME = 20
 # How many numbers are tried before a random one makes a name unique.
 NUMBERED = range(2, 10)
 LONGEST_SUBJECT = 255
+# The largest difference between the provider's clock and ours.
+LEEWAY_SECONDS = 60
 
 
 STALE = (
@@ -91,11 +93,15 @@ def names_for(claims: Mapping[str, Any]) -> Iterator[str]:
 def proof_time(claims: Mapping[str, Any], is_again: bool, now: datetime) -> datetime:
     """Return when a person last proved at the provider who they are.
 
-    If the provider does not say so, only a sign-in for which it had to ask again is a proof.
+    If the provider does not say so, only a sign-in for which it had to ask again is a proof. A time
+    in the future is none.
     """
-    at = whole(claims.get("auth_time"))
-    seconds = now.timestamp() if at is None and is_again else max(0, at or 0)
-    return datetime.fromtimestamp(min(seconds, now.timestamp()), timezone.utc)
+    at, latest = whole(claims.get("auth_time")), now.timestamp()
+    if at is None:
+        seconds = latest if is_again else 0
+    else:
+        seconds = min(max(0, at), latest) if at <= latest + LEEWAY_SECONDS else 0
+    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def set_group_roles(user: Document, *, roles: list[str]) -> Change:

@@ -20,11 +20,13 @@ from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount,
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.request_scope import arrival, renew_time_limit
+from app.staff.store import Roles
 from app.types import Document
 from app.users.store import Users
 
 erasures = current(Erasures)
 players = current(Players)
+roles = current(Roles)
 users = current(Users)
 
 
@@ -44,11 +46,12 @@ def erase(
     _require_erasable(user, confirm, intent.origin.user_id)
     if intent.origin.user_id is not None and intent.origin.approved_by is None:
         guard.require_peer(user)
-    if erasures.delay and intent.origin.via != "cli":
-        return erasures.schedule(user["_id"], intent)
-    # Another process may have finished it meanwhile.
-    with suppress(NotFound):
-        erasures.begin(user["_id"], intent)
+    with roles.keeping_one(user):
+        if erasures.delay and intent.origin.via != "cli":
+            return erasures.schedule(user["_id"], intent)
+        # Another process may have finished it meanwhile.
+        with suppress(NotFound):
+            erasures.begin(user["_id"], intent)
     return erasures.finish(user["_id"], _deadline(), advance)
 
 

@@ -137,6 +137,19 @@ class Roles(ChangeableDocuments):
             return True
         return False
 
+    @contextmanager
+    def keeping_one(self, user: Document) -> Iterator[None]:
+        """Let an account be closed, unless nobody else manages staff, also if two close each other.
+
+        user has the fields RIGHTS of the account.
+        """
+        if ADMINISTERING not in rights_of(user, self.all()).permissions:
+            yield
+            return
+        with self.one_at_a_time():
+            self.require_administrator(but=user["_id"])
+            yield
+
     def require_administrator(
         self, but: str | None = None, changed: dict[str, Document] | None = None
     ) -> None:

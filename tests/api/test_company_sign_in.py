@@ -446,6 +446,16 @@ def test_without_a_time_of_the_provider_only_a_sign_in_on_request_is_a_proof(
         browser.submit("/keys", status, **{"Name": "shop", "players.read": "true"})
 
 
+def test_a_provider_that_sends_times_must_send_one_on_request(browser, anna, provider):
+    """It is missing if somebody has removed max_age from the address."""
+    provider.metadata = {"claims_supported": ["auth_time"]}
+    provider.forge = lambda token: provider.sign(without(claims_of(token), "auth_time"))
+    assert sign_in(browser).status_code == 303
+    url = browser.get("/sign-in/company?again=1").headers["Location"]
+    assert parse_qs(urlsplit(url).query)["max_age"] == ["0"]
+    assert UNVERIFIED in page_of(browser.get(decide(url)))
+
+
 def test_with_passwords_off_only_the_company_account_opens(app, browser, anna, client):
     configure(app, STAFF_PASSWORDS=False)
     page = browser.get("/sign-in").text
@@ -514,10 +524,13 @@ def test_a_sensitive_form_asks_the_provider_again_or_for_a_code(app, browser, an
     url = browser.get(path).headers["Location"]
     asked = parse_qs(urlsplit(url).query)
     assert (asked["prompt"], asked["max_age"]) == (["login"], ["0"])
-    provider.claims = {"auth_time": 10**20}
-    assert browser.get(decide(url)).headers["Location"] == "/console/keys"
-    browser._token = None
-    browser.submit("/keys", 200, **key)
+    now = int(time.time())
+    for at, status in ((now + 36_000, 403), (now + 50, 200)):
+        provider.claims = {"auth_time": at}
+        url = browser.get(path).headers["Location"]
+        assert browser.get(decide(url)).headers["Location"] == "/console/keys"
+        browser._token = None
+        browser.submit("/keys", status, **key)
     codes = new_recovery_codes()
     factor = make_factor(pyotp.random_base32(), service(app, Vault), codes)
     db.users.update_one({"_id": anna["_id"]}, {"$set": {"SecondFactor": factor}})

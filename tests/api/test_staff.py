@@ -7,8 +7,11 @@ import pytest
 
 from app.auth.permissions import Permission
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.shipped_roles import SHIPPED
+from app.cli.accounts import user as user_command
 from app.history.store import History
+from app.staff.domain import LastAdministrator
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import make_factor
@@ -224,6 +227,27 @@ def test_the_last_administrator_is_not_banned(person, world):
     assert boss(path, {"duration": 1}, status=409).json["Code"] == "LAST_ADMINISTRATOR"
     other = world.add_user("secret", Roles=["administrator"])
     boss(f"POST users/{other['_id']}/admin/ban", {"duration": 1})
+
+
+def test_the_last_administrator_is_not_erased(app, world):
+    world.add_user("secret", Name="Boss", Roles=["administrator"])
+    erase = ["erase", "Boss", "--confirm", "Boss"]
+    refused = app.test_cli_runner().invoke(user_command, erase)
+    assert isinstance(refused.exception, LastAdministrator)
+    world.add_user("secret", Name="Other", Roles=["administrator"])
+    assert app.test_cli_runner().invoke(user_command, erase).exit_code == 0
+
+
+def test_a_key_is_no_peer_beyond_its_scopes(client, staff, world):
+    """Somebody may have made it before its account got a role."""
+    world.add_user("secret", Name="Boss", Roles=["administrator"])
+    world.add_user("secret", Name="Player")
+    password = {"new": "a" * 64}
+    key = Caller(client, world.key_headers(Scope.USERS_MANAGE), "/api/v1/")
+    key("POST users/Player/manage/password/change", password)
+    refused = key("POST users/Boss/manage/password/change", password, status=403)
+    assert refused.json["Code"] == "NOT_PEER"
+    staff("POST users/Boss/manage/password/change", password)
 
 
 def test_nobody_erases_somebody_who_may_do_more(staff, person, world):
