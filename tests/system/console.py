@@ -17,6 +17,7 @@ from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from app.demo.names import guid, player_name, user_name
+from tests.system.programs import wait_until
 
 WIDE, NARROW = 1440, 390
 LIGHT, DARK = "light", "dark"
@@ -216,6 +217,11 @@ class Api:
 
     def delete(self, path):
         return self._ask("DELETE", path)
+
+    def erase(self, user):
+        """Erase somebody of the demo world; on a busy machine, this takes several requests."""
+        path, body = f"/api/v1/users/{user.id}/erase", {"Confirm": user.name}
+        wait_until(lambda: self._server.ask("POST", path, body, self._token)[0] == 200)
 
     def _ask(self, method, path, body=None, **headers):
         return self._server.json(method, f"/api/v1/{path}", body, self._token, **headers)

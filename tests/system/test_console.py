@@ -123,7 +123,7 @@ def api(server, game):
     key = {"Name": "shop", "Scopes": ["players.read", "players.change"], "Budget": budget}
     api.post(f"keys?user={BANNED.id}", **key)
     api.delete(f"players/{DELETED.id}")
-    api.post(f"users/{ERASED.id}/erase", Confirm=ERASED.name)
+    api.erase(ERASED)
     return api
 
 
