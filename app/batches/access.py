@@ -179,7 +179,13 @@ def require_run(caller: Caller, batch: Document) -> None:
 
 
 def is_approved(batch: Document, caller: Caller) -> bool:
-    return batch.get("ApprovedFor") == caller.id
+    """Tell whether somebody who may still approve has approved a batch for a caller."""
+    if batch.get("ApprovedFor") != caller.id:
+        return False
+    try:
+        return callers.find(batch["ApprovedBy"]["UserId"], None).may(Permission.APPROVE)
+    except CallerGone:
+        return False
 
 
 def require_permissions(caller: Caller, batch: Document) -> None:

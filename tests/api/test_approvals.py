@@ -314,6 +314,10 @@ def test_an_approved_batch_is_run_by_who_asked_beyond_the_limits(
     decide(senior, asked)
     other = person("Other", RowsPerBatch=2)
     other(f"POST batches/{batch}/run", status=403)
+    # It counts for as long as who approved it may approve.
+    db.users.update_one({"Name": "Senior"}, {"$set": {"IsDisabled": True}})
+    clerk(f"POST batches/{batch}/run", status=403)
+    db.users.update_one({"Name": "Senior"}, {"$set": {"IsDisabled": False}})
     assert clerk(f"POST batches/{batch}/run").json["State"] == "running"
     while service(app, BatchWorker).work():
         pass
