@@ -171,6 +171,11 @@ def test_what_cannot_be_stored_is_refused_by_the_name_of_its_field(db, world, pu
         assert list(put(player["_id"], body, 400)["Errors"]) == list(body), body
     saved = stored(player["_id"])
     assert {name: saved[name] for name in player} == player
+    # A bag with its contents is in one slot, of the inventory or the bank.
+    one, other = ({"Slot": slot, **stack(1), "BagId": ITEM} for slot in (0, 1))
+    put(player["_id"], {"Inventory": [one, other]}, 400)
+    message = put(player["_id"], {"Inventory": [one], "Bank": [other]}, 400)["Message"]
+    assert message == "The field 'Bank' has a bag in slot 1 that is in another slot as well."
     # A new character needs a name and a user.
     for body in ({"UserId": guid()}, {"Name": "Nova"}):
         put(guid(), body, 400)

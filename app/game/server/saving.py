@@ -169,7 +169,20 @@ def _checked(
         raise InvalidField("Id", "Must match the id in the path.")
     for name, value in fields.items():
         _require_storable(name, value)
+    _require_each_bag_once(fields)
     return fields
+
+
+def _require_each_bag_once(fields: Document) -> None:
+    """Refuse a bag in two slots: its contents would exist twice."""
+    bags: set[str] = set()
+    for name in ("Inventory", "Bank"):
+        for slot in fields.get(name, ()):
+            if slot["BagId"] in bags:
+                fault = f"Has a bag in slot {slot['Slot']} that is in another slot as well."
+                raise InvalidField(name, fault)
+            if slot["BagId"]:
+                bags.add(slot["BagId"])
 
 
 def _require_storable(name: str, value: Any) -> None:
