@@ -28,6 +28,9 @@ DATABASE = "screenshots"
 SETTINGS = {"GAME_NAME": "Northlands", "ENVIRONMENT_NAME": "staging", "ENVIRONMENT_COLOUR": "blue"}
 PLAYER = f"players/{PLAYER_ID}"
 SUPPORT, WARNED = "support", Demo("user", 12)
+# Colleagues, with their roles. The first one asks for approval.
+TEAM = {"rosa": "support", "lin": "senior-support", "kim": "event-team", "noor": "moderator"}
+EVENTS = ("players.read", "history.read", "items.move", "notes.write", "undo.own", "batches.plan")
 # How many of a hundred requests took at most so long, for each bucket.
 SHARES = (8, 46, 27, 11, 5, 2, 1)
 # How often each operation is used, among a hundred.
@@ -47,8 +50,10 @@ def main():
             server.db.samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
             server.add_account(SUPPORT, "api")
             play(Api(server), Api(server, SUPPORT, "secret"))
-            batch = plan_batch(Api(server, SUPPORT, "secret"))
-            take_pictures(Console(browser, server, session_cookie(server.base)), batch)
+            asked = work_as_team(server)
+            pages = {"approval": f"/approvals/{asked}", "letter": f"/game/{send_letter(server)}"}
+            pages["batch"] = f"/batches/{plan_batch(Api(server, SUPPORT, 'secret'))}"
+            take_pictures(Console(browser, server, session_cookie(server.base)), pages)
 
 
 def day_of_samples(now):
@@ -118,6 +123,36 @@ def play(manager, support):
     support.post(f"{PLAYER}/notes", Text="Lost a sword in the crash of Saturday; given back.")
 
 
+def work_as_team(server):
+    """Invite colleagues, who work a week; return the id of a request that waits for approval."""
+    manager = Api(server)
+    limits = {"LargestQuantity": 500, "ItemsPerDay": 5000, "RowsPerBatch": 200}
+    manager.post("roles", Name="event-team", Permissions=EVENTS, Limits=limits)
+    for name, role in TEAM.items():
+        account = ("user", "create", name, "--email", f"{name}@example.com", "--password-stdin")
+        server.command(*account, stdin="secret")
+        server.command("staff", "roles", name, role)
+    manager.post("staff", Name="ines", Email="ines@example.com", Roles=["support"])
+    server.command("staff", "disable", "noor", "--reason", "Has left the team")
+    coin = {"itemid": ITEM_IDS["Coin"]}
+    for name, quantity in (("rosa", 60), ("lin", 2000), ("kim", 450)):
+        path = f"players/{Demo('player', 31).id}/items/give"
+        Api(server, name, "secret").post(
+            path, because="Harvest festival", quantity=quantity, **coin
+        )
+    wanted = {"Operation": "give", "Subject": PLAYER_ID, "Arguments": {**coin, "quantity": 250}}
+    why = "Ticket 4810: the shop took the coins and gave no armour."
+    return Api(server, "rosa", "secret").post("approvals", Reason=why, **wanted)["Id"]
+
+
+def send_letter(server):
+    """Return the id of a letter that waits until its player is online."""
+    text = "The shop took your coins twice. Here they are, with our apologies."
+    items = [{"ItemId": ITEM_IDS["Coin"], "Quantity": 250}]
+    path = f"{PLAYER}/letters"
+    return Api(server).post(path, because="Ticket 4810", Message=text, Items=items)["Id"]
+
+
 def plan_batch(support):
     """Plan gifts, some of which are refused; return the id of the batch."""
     names = [Demo("player", number).name for number in range(1, 41)]
@@ -131,7 +166,7 @@ def plan_batch(support):
     return support.post("batches", Name="Coins for Saturday", Reason=why, Rows=rows)["Id"]
 
 
-def take_pictures(console, batch):
+def take_pictures(console, pages):
     console.command("Emulation.setScrollbarsHidden", hidden=True)
     for name, path in {
         "overview": "",
@@ -139,7 +174,11 @@ def take_pictures(console, batch):
         "health": "/health",
         "user": WARNED.path,
         "keys": "/keys",
-        "batch": f"/batches/{batch}",
+        "staff": "/staff",
+        "role": "/roles/event-team",
+        "report": "/report",
+        "second-factor": "/second-factor",
+        **pages,
     }.items():
         console.open(path)
         save(console, name)
