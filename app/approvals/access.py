@@ -63,7 +63,7 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     plan = kind.preview(request)
     author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
     stored, is_repeated = approvals.add({**request, **author, "Plan": plan}, sent_key())
-    if not is_repeated:
+    if not is_repeated and not approvals.is_frequent(stored["By"]["UserId"]):
         tell_approvers(stored, kind)
     return stored, is_repeated
 

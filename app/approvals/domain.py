@@ -10,6 +10,8 @@ from app.types import Document
 
 # After this time, nobody can decide on a request any more.
 LIFETIME = timedelta(days=7)
+# Of one person. Colleagues get no mails about more requests than that in an hour, either.
+MOST_WAITING = 20
 # "approved" until the change is made, which a worker may have left to others.
 STATES = ("waiting", "approved", "done", "declined", "withdrawn", "ended")
 LISTS = {"waiting": ("waiting",), "decided": ("approved", "done", "declined", "withdrawn")}
@@ -36,6 +38,12 @@ class NotYours(Forbidden):
 
 class AlreadyDecided(Conflict):
     sentence = "The request no longer waits: it is {state}."
+
+
+class TooManyWaiting(Conflict):
+    sentence = (
+        f"{MOST_WAITING} of your requests wait already. Withdraw one, or wait for a decision."
+    )
 
 
 class PlanChanged(Conflict):

@@ -57,7 +57,8 @@ def _send(
         "decided": "declined" if request["State"] == "declined" else "approved",
         "decider": (request.get("DecidedBy") or {}).get("Name"),
         "answer": request.get("Why"),
-        "link": mailer.link(f"approvals/{request['_id']}"),
+        # Without the setting, a link has the host that the request names: who asks could forge it.
+        "link": mailer.link(f"approvals/{request['_id']}") if setting("PUBLIC_URL") else "",
     }
     subject = f"{setting('GAME_NAME')}: {about}"
     try:

@@ -14,6 +14,7 @@ from app.approvals.domain import (
     NotYours,
     OwnRequest,
     PlanChanged,
+    TooManyWaiting,
     public_approval,
 )
 from app.approvals.schemas import (
@@ -62,7 +63,7 @@ DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
     args=AskArgs(),
     method="POST",
     is_body_required=True,
-    refuses=(NotFound("player", PLAYER),),
+    refuses=(NotFound("player", PLAYER), TooManyWaiting()),
 )
 @blp.leaves_no_entry
 @blp.idempotent

@@ -16,7 +16,15 @@ from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError
 from pymongo.read_preferences import ReadPreference
 
-from app.approvals.domain import LIFETIME, LISTS, AlreadyDecided, ApprovalNotFound, PlanChanged
+from app.approvals.domain import (
+    LIFETIME,
+    LISTS,
+    MOST_WAITING,
+    AlreadyDecided,
+    ApprovalNotFound,
+    PlanChanged,
+    TooManyWaiting,
+)
 from app.changes import changed_at
 from app.errors import KeyReused
 from app.paging import CursorPage
@@ -51,6 +59,7 @@ APPROVALS = CollectionPlan(
 )
 # A worker that approves a request carries it out at once. After this time, it has died.
 ABANDONED = timedelta(seconds=30)
+HOUR = timedelta(hours=1)
 # The fields that may name people.
 TEXTS = ["Reason", "Why", "Arguments"]
 
@@ -82,6 +91,10 @@ class Approvals:
             **{"_id": str(id_), "At": now, "EndsAt": now + LIFETIME, "State": "waiting"},
             **{"PlanNumber": 1, **request, **self._journals.expiry_of(now + LIFETIME)},
         }
+        if self._has_many(by["UserId"]) and not self._approvals.find_one(
+            {"_id": str(id_)}, ["_id"]
+        ):
+            raise TooManyWaiting
         try:
             self._approvals.insert_one(stored)
         except DuplicateKeyError:
@@ -91,6 +104,15 @@ class Approvals:
             return earlier, True
         self._meet(stored, by, request["Subject"])
         return stored, False
+
+    def _has_many(self, user_id: str) -> bool:
+        own = {"By.UserId": user_id, **self._waiting()}
+        return self._approvals.count_documents(own, limit=MOST_WAITING) == MOST_WAITING
+
+    def is_frequent(self, user_id: str) -> bool:
+        """Tell whether somebody has asked for so much in an hour that mails would be a nuisance."""
+        recent = {"By.UserId": user_id, "At": {"$gt": self.now() - HOUR}}
+        return self._approvals.count_documents(recent, limit=MOST_WAITING + 1) > MOST_WAITING
 
     def _meet(self, request: Document, *people: Document) -> None:
         """Repeat the erasures of people whom a request names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
@@ -465,7 +466,22 @@ def test_a_transfer_over_a_limit_can_be_asked_for(clerk, senior, staff, player, 
     assert held(db) == 50
 
 
-def test_those_who_may_approve_get_a_mail(person, clerk, senior, player, data_dir, db):
+def test_nobody_floods_colleagues_with_requests(clerk, senior, player, data_dir, monkeypatch):
+    monkeypatch.setattr(sys.modules[Approvals.__module__], "MOST_WAITING", 3)
+    asked = [clerk("POST approvals", ASK, Idempotency_Key=str(n)).json for n in range(3)]
+    refused = clerk("POST approvals", ASK, 409, Idempotency_Key="3").json
+    assert refused["Code"] == "TOO_MANY_WAITING"
+    assert clerk("POST approvals", ASK, Idempotency_Key="2").json == asked[2]
+    for request in asked:
+        decide(clerk, request, "withdraw")
+        clerk("POST approvals", ASK)
+    assert len(mails(data_dir)) == 3
+    # The link would have the host that the person who asks has sent.
+    assert "http" not in mails(data_dir)[0].partition("Hello")[2]
+
+
+def test_those_who_may_approve_get_a_mail(app, person, clerk, senior, player, data_dir, db):
+    app.config["PUBLIC_URL"] = "https://qm.example.com"
     person("Other", (Permission.APPROVE, Permission.PLAYERS_READ))
     for name, state in (
         ("Invited", {"PasswordHash": None}),
@@ -478,7 +494,7 @@ def test_those_who_may_approve_get_a_mail(person, clerk, senior, player, data_di
     (mail,) = mails(data_dir)
     assert senior.user["Email"] in mail
     assert f"Junior asks for an approval: give 50 {ITEM}: Aladric." in mail
-    assert "/console/approvals/" in mail
+    assert "https://qm.example.com/console/approvals/" in mail
     for _ in range(2):
         decide(senior, asked, "decline", {"Why": "Not today."})
     _, told = mails(data_dir)
