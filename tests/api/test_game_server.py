@@ -13,6 +13,7 @@ from app.players.domain import FIELDS
 from tests.applications import service
 from tests.factories import guid, make_player, numbered_guid
 from tests.game import look, make_action
+from tests.openapi_document import OPERATIONS
 
 ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
 SLOTS = [{"Slot": 3, "ItemId": ITEM, "Quantity": 5, "BagId": None, "StatBuffs": [0] * 5}]
@@ -61,6 +62,11 @@ def test_a_new_character_takes_defaults_for_what_is_not_given(put, stored):
     assert {name: made[name] for name in expected} == expected
     (entry,) = made["Journal"]
     assert (entry["Operation"], entry["Arguments"]["Fields"]) == ("save", sorted(body))
+
+
+def test_the_documented_example_makes_a_character(put):
+    media = OPERATIONS["savePlayer"][2]["requestBody"]["content"]["application/json"]
+    put(media["example"]["Id"], media["example"], 201)
 
 
 def test_what_is_not_given_stays(world, put, stored):

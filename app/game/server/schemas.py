@@ -11,7 +11,7 @@ from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
 from app.http.parser import MAX_FIELDS
 from app.items.schemas import SlotSchema
-from app.openapi.examples import ACTION, GAME, MAP, PLAYER, PLAYER_ID, USER_ID
+from app.openapi.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.players.schemas import PlayerSchema
 from app.spells.schemas import KnownSpellSchema
 from app.variables.schemas import VariableSchema
@@ -20,6 +20,8 @@ MOST_PLAYERS, MOST_SAVED = 10_000, 500
 MOST_ACTIONS, MOST_READERS = 100, 1000
 LONGEST_GAME = 64
 NUMBER_OF_STATS = 5
+# A slot without the bag in the example of the inventory: a bag is in one slot.
+LOOSE = {"Slot": 0, "BagId": None, "ItemId": ITEM, "Quantity": 5, "StatBuffs": [0] * 5}
 
 
 class SaveArgs(PlayerSchema):
@@ -33,7 +35,11 @@ class SaveArgs(PlayerSchema):
     BaseStats = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[30] * 5)
     StatPointAllocations = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[0] * 5)
     Inventory = List(fields.Nested(SlotSchema), description="All filled slots.")
-    Bank = List(fields.Nested(SlotSchema), description="All filled slots.")
+    Bank = List(
+        fields.Nested(SlotSchema),
+        example=[LOOSE],
+        description="All filled slots.",
+    )
     Spells = List(fields.Nested(KnownSpellSchema))
     Variables = List(fields.Nested(VariableSchema))
     # No example: the documented request would be refused with a Version that is not current.
