@@ -129,9 +129,10 @@ class GameDatabase:
                 yield player, former if isinstance(former, dict) else {}
 
     def actions(self, since: datetime) -> Iterator[Document]:
-        """Yield the actions that were requested since a time, without their arguments."""
+        """Yield recent actions without their arguments, except those that staff withdrew."""
         names = ("Kind", "At", "TakeBefore", "Taken", "TakenBy", "Done", "Error", "Result")
-        yield from (self._db[ACTIONS].find({"At": {"$gte": since}}, list(names)).batch_size(BATCH))
+        where = {"At": {"$gte": since}, "Withdrawn": None}
+        yield from self._db[ACTIONS].find(where, list(names)).batch_size(BATCH)
 
     def games(self) -> list[Document]:
         """Return the game servers, the one that polled last first."""

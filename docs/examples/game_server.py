@@ -375,8 +375,13 @@ class Actions:
         self.warnings = sorted({minutes, *(m for m in RESTART_WARNINGS if m < minutes)} - {0})
 
     def count_down(self) -> None:
-        """Warn everybody before a restart. Answer it, and log everybody out, when it is due."""
+        """Warn everybody before a restart, unless staff withdraw it; restart when it is due."""
         if self.restart is None:
+            return
+        counting = {"_id": self.restart["_id"], "Withdrawn": None}
+        if not self.actions.find_one(counting, ["_id"]):
+            self.restart = None
+            self.tell("The restart was called off.")
             return
         left = self.restart_at - time.monotonic()
         while self.warnings and left <= 60 * self.warnings[-1]:
@@ -384,8 +389,10 @@ class Actions:
             self.tell(f"[in {minutes} min] {self.restart['Arguments']['Message']}")
         if left <= 0:
             # Before the restart: afterwards, a real game would not know what it has to answer.
+            # The filter decides if staff withdraw it at the same moment.
             done = {"$currentDate": {"Done": True}, "$set": {"Result": None}}
-            self.actions.update_one({"_id": self.restart["_id"]}, done)
+            if not self.actions.update_one(counting, done).matched_count:
+                return  # the next call tells everybody
             self.world.log_out(list(self.world.characters.copies))
             self.restart = None
             self.tell("The game restarts.")

@@ -2,13 +2,16 @@
 
 import argparse
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from app.game.actions.store import Actions
+from app.storage.client import Storage
 from tests.applications import service
+from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
 from tests.game import look, playing
 
@@ -36,8 +39,8 @@ def test_a_game_takes_a_restart_as_any_action_and_answers_when_it_restarts(staff
     assert asked["By"]["Name"] == "Clerk"
     (taken,) = take(staff)
     assert (taken["Id"], taken["State"], take(staff)) == (waiting, "taken", [])
-    assert staff(f"POST actions/{waiting}/withdraw", status=409).json["Code"] == "CANNOT_WITHDRAW"
     staff(f"POST game/actions/{waiting}", {"Game": "world-1"})
+    assert staff(f"POST actions/{waiting}/withdraw", status=409).json["Code"] == "CANNOT_WITHDRAW"
     (listed,) = staff("GET actions?kind=restart").json["Values"]
     assert (listed["Id"], listed["State"]) == (waiting, "done")
 
@@ -49,6 +52,41 @@ def test_a_restart_is_withdrawn_while_no_game_has_taken_it(staff, waiting, world
     kick = f"POST players/{world.add_player()['_id']}/admin/kick"
     kicked = staff(kick, status=202).json["ActionId"]
     staff(f"POST actions/{kicked}/withdraw", status=409)
+
+
+def test_a_countdown_is_stopped_and_the_game_that_counts_is_told(staff, waiting, db):
+    take(staff)
+    for _ in range(2):
+        assert staff(f"POST actions/{waiting}/withdraw").json["State"] == "withdrawn"
+    for said in ({}, {"Error": "Too late."}):
+        refused = staff(f"POST game/actions/{waiting}", {"Game": "world-1", **said}, 409).json
+        assert refused["Code"] == "ACTION_WITHDRAWN"
+    assert staff("POST game/actions", {"Game": "world-1", "Unanswered": True}).json["Values"] == []
+    assert db.actions.find_one()["TakenBy"] == "world-1"
+    # A game that does not look at Withdrawn has restarted.
+    db.actions.update_one({"_id": waiting}, {"$set": {"Done": db.actions.find_one()["Taken"]}})
+    assert staff(f"GET actions/{waiting}").json["State"] == "done"
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_restart_is_either_stopped_or_answered(app, staff, waiting, db, number):
+    """The game and the person decide at the same moment."""
+    if service(app, Storage).is_mock:
+        pytest.skip("mongomock is not for threads")
+    take(staff)
+    requests = [
+        (f"POST game/actions/{waiting}", {"Game": "world-1"}),
+        (f"POST actions/{waiting}/withdraw", None),
+    ]
+
+    def send(request):
+        return Caller(app.test_client(), staff.headers, "/api/v1/")(*request, None).status_code
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = [*pool.map(send, requests)]
+    assert sorted(answers) == [200, 409]
+    state = staff(f"GET actions/{waiting}").json["State"]
+    assert state == ("done" if answers[0] == 200 else "withdrawn")
 
 
 def test_a_game_that_restarts_at_once_or_refuses_is_told(staff, db):
@@ -82,8 +120,19 @@ def test_the_page_of_the_game_asks_for_it_and_shows_it(app, db, world):
     assert "Restart after 1 minute: “An update.”" in page
     (action,) = db.actions.find()
     assert action["Reason"] == "Release 7."
-    page = clerk.led_to(clerk.submit(f"/game/{action['_id']}/withdraw", 303))
+    for path in ("", "/game"):
+        assert "Look, or stop it" not in clerk.get(path).text
+    taken = {"Taken": action["At"], "TakenBy": "world-1"}
+    db.actions.update_one({}, {"$set": taken})
+    for path in ("", "/game"):
+        assert "Look, or stop it" in clerk.get(path).text
+    path = f"/game/{action['_id']}"
+    assert "world-1 counts down to it." in page_of(clerk.get(path))
+    assert "Stop the countdown</button>" in clerk.get(path).text
+    page = clerk.led_to(clerk.submit(f"{path}/withdraw", 303))
     assert "withdrawn" in page_of(page)
+    assert "Stop the countdown" not in page.text
+    assert "Look, or stop it" not in clerk.get("").text
 
 
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
@@ -107,6 +156,11 @@ def test_the_example_world_warns_everybody_and_restarts(staff, db, waiting, monk
     another = staff("POST game/restart", BODY, 202).json["ActionId"]
     world.actions.take_all()
     assert staff(f"GET actions/{another}").json["State"] == "failed"
+    staff(f"POST actions/{waiting}/withdraw")
+    world.actions.count_down()
+    assert told.pop() == "The restart was called off."
+    waiting = staff("POST game/restart", {**BODY, "Minutes": 1}, 202).json["ActionId"]
+    world.actions.take_all()
     playing_before = set(world.characters.copies)
     logged_out = []
     log_out = world.log_out

@@ -10,7 +10,7 @@ from app.console.history.sentences import Names, name_of, short_text
 from app.console.stores import actions, objects
 from app.game.actions.domain import KINDS, LETTER, RESTART, place_of, public_action
 from app.game.actions.store import ActionFilters
-from app.types import Document
+from app.types import Document, whole
 
 # The prefix of a notice about an action.
 MARK = "action:"
@@ -105,9 +105,21 @@ def notice(action: Document, names: Names) -> str:
         "lapsed": f"No game server took it in time, so nothing was done: {asked}.",
     }
     under_way = f"The game was asked to {asked}. It has not answered yet."
+    if action["Kind"] == RESTART and action["State"] == "taken":
+        under_way = f"The game counts down: it will {asked}."
     if action["Kind"] == LETTER:
         under_way = f"The letter waits until {whom(action['Subject'], names)} is online."
     return sentences.get(action["State"], under_way)
+
+
+def coming_restart() -> Document | None:
+    """Return the restart to which the game counts down, with the time when it is due."""
+    (last,) = cards(actions.list(ActionFilters(kind=RESTART), 1, b"").values) or [None]
+    minutes = whole(last["Arguments"].get("Minutes")) if last else None
+    if last is None or minutes is None or last["State"] != "taken":
+        return None
+    due = last["At"] + timedelta(minutes=minutes)
+    return {**last, "DueAt": due} if due > actions.now() else None
 
 
 def game_stopped() -> datetime | None:

@@ -23,7 +23,7 @@ from app.game.actions.asking import (
     send_letter,
     user_subject,
 )
-from app.game.actions.domain import KINDS, LETTER, RESTART, WITHDRAWABLE
+from app.game.actions.domain import KINDS, LETTER, RESTART
 from app.game.actions.schemas import ChatArgs, RestartArgs, WarpArgs, WarpToPlaceArgs
 from app.http.path_converters import path_guid
 from app.naming import Lookup
@@ -125,12 +125,13 @@ SEND_LETTER = replace(
 WITHDRAW = Form(
     None,
     "Withdraw",
-    "Withdraw",
+    "{name}",
     act=lambda _, action_id: actions.withdraw(path_guid("id", action_id)),
     api="POST /api/v1/actions/<key>/withdraw",
     needs=(KINDS[LETTER].permission,),
     asks_reason=False,
-    is_offered=lambda at: at.record["Kind"] in WITHDRAWABLE and at.record["State"] == "waiting",
+    is_quiet=True,
+    is_offered=lambda at: bool(at.name),
     lead=lambda action, *_, **__: see_other(path_to("game", action["_id"])),
 )
 RESTART_GAME = Form(

@@ -17,13 +17,20 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
-from app.console.game.actions import cards
+from app.console.game.actions import cards, coming_restart
 from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
 from app.console.health.views import DAY, online_plot
 from app.console.history.tables import last_changes
 from app.console.stores import actions, cursors, players, samples
 from app.game.actions import access
-from app.game.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking
+from app.game.actions.domain import (
+    KINDS,
+    LOOKED_WITHIN,
+    RESTART,
+    TAKEN_WITHIN,
+    WITHDRAWABLE,
+    is_looking,
+)
 from app.game.actions.schemas import ActionListArgs
 from app.http.parser import load
 from app.http.path_converters import path_guid
@@ -53,6 +60,7 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
         page="game",
         forms=forms_on([RESTART_GAME], Target(path_to("game")), sent),
         servers=servers(),
+        restart=coming_restart(),
         seconds=int(LOOKED_WITHIN.total_seconds()),
         online=players.count_online(),
         plot=online_plot(samples.since(interval_of(now) - DAY), now),
@@ -91,8 +99,15 @@ def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
         action=action,
         seconds=int(TAKEN_WITHIN.total_seconds()),
         curl=get_curl("actions", id_),
-        forms=forms_on([WITHDRAW], Target(path_to("game", id_), id_, record=action), sent),
+        forms=forms_on([WITHDRAW], Target(path_to("game", id_), id_, withdrawal(action)), sent),
     )
+
+
+def withdrawal(action: Document) -> str:
+    """Return what the button to withdraw an action says; empty if it cannot be withdrawn."""
+    if action["Kind"] == RESTART and action["State"] == "taken":
+        return "Stop the countdown"
+    return "Withdraw" if action["Kind"] in WITHDRAWABLE and action["State"] == "waiting" else ""
 
 
 def servers() -> list[Document]:

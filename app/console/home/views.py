@@ -20,7 +20,7 @@ from app.console.frame.lists import (
     with_marks,
 )
 from app.console.frame.pages import blp, page, render, required
-from app.console.game.actions import game_stopped
+from app.console.game.actions import coming_restart, game_stopped
 from app.console.health.views import day_plots
 from app.console.history.tables import last_changes
 from app.console.home.recently_viewed import recent
@@ -61,6 +61,7 @@ def home() -> Response:
         "home/home.html",
         page="home",
         game_stopped=game_stopped() if sees_players else None,
+        restart=coming_restart() if sees_players else None,
         recent=recent() if sees_players else [],
         entries=last_changes(LAST_CHANGES),
         plots=day_plots() if sees_players else [],

@@ -82,7 +82,14 @@ class NotTaken(Conflict):
 
 
 class CannotWithdraw(Conflict):
-    sentence = "Only a letter or a restart that no game has taken can be withdrawn."
+    sentence = (
+        "Only a letter that no game has taken, or a restart that has not happened yet, can be "
+        "withdrawn."
+    )
+
+
+class ActionWithdrawn(Conflict):
+    sentence = "The action {action_id} was withdrawn: do not carry it out."
 
 
 class ActionNotFound(NotFound):
@@ -145,7 +152,9 @@ def _as_map(value: Any) -> Document:
 
 def state_of(action: Document, now: datetime) -> str:
     """Return the state of an action. A game may have written unexpected values."""
-    if _is_written(action.get("Withdrawn")):
+    # A game that overlooks the withdrawal of a restart may have carried it out.
+    withdrawn = _is_written(action.get("Withdrawn"))
+    if withdrawn and not _is_written(action.get("Done")):
         return "withdrawn"
     if _is_written(action.get("Error")):
         return "failed"

@@ -218,7 +218,7 @@ def restart_game(args: Document) -> Response:
     """Restart the game after a countdown
 
     The game repeats the message 10, 5 and 1 minutes before. It answers when it restarts, so a
-    request with `Minutes` gets 202. `withdrawLetter` withdraws it until a game takes it.
+    request with `Minutes` gets 202. `withdrawLetter` stops the countdown.
     """
     answer = ask(RESTART, EVERYBODY, args)
     return action_response(answer, {"Message": done_sentence(answer.action)})
@@ -293,9 +293,10 @@ def send_letter(args: Document, key: Lookup) -> Response:
     example={**LETTER_EXAMPLE, "State": "withdrawn"},
 )
 def withdraw_letter(action_id: str) -> Document:
-    """Withdraw a letter or a restart
+    """Withdraw a letter, or stop a restart
 
-    Only while no game has taken it. The items of a letter still count for the day.
+    A letter only while no game has taken it; its items still count for the day. A restart until the
+    game restarts: the game stops its countdown within about a second.
     """
     return public_action(actions.withdraw(path_guid("id", action_id)), actions.now())
 

@@ -25,6 +25,7 @@ from app.game.actions.domain import (
     ENDED,
     LETTER,
     LOOKED_WITHIN,
+    RESTART,
     WITHDRAWABLE,
     ActionNotFound,
     CannotWithdraw,
@@ -165,12 +166,19 @@ class Actions:
         return Applied(found, replayed=True)
 
     def withdraw(self, action_id: str) -> Document:
-        """Withdraw a letter or a restart that no game has taken; repeating it changes nothing."""
-        now = {"Taken": self.now(), "Withdrawn": self.now(), "ItemsDue": False}
+        """Withdraw a letter that no game has taken, or a restart that no game has answered.
+
+        Repeating it changes nothing. A game answers a restart only while it is not withdrawn.
+        """
+        withdrawn = {"Withdrawn": self.now()}
+        now = {**withdrawn, "Taken": self.now(), "ItemsDue": False}
         waiting = {"_id": action_id, "Kind": {"$in": WITHDRAWABLE}, "Taken": None}
         self._actions.update_one(waiting, {"$set": now})
+        unanswered = dict.fromkeys(("Done", "Error", "Withdrawn"))
+        counting = {"_id": action_id, "Kind": RESTART, **unanswered}
+        self._actions.update_one(counting, {"$set": withdrawn})
         action = self.get(action_id)
-        confirm(self._actions, _as_answered(action))
+        confirm(self._actions, {**_as_answered(action), "Withdrawn": as_read(action, "Withdrawn")})
         if state_of(action, self.now()) != "withdrawn":
             raise CannotWithdraw
         return action

@@ -12,7 +12,13 @@ from app.auth.spending import OverBudget
 from app.auth.views import read_route
 from app.errors import NotFound, Unavailable
 from app.execution import change_route
-from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, public_action
+from app.game.actions.domain import (
+    ActionNotFound,
+    ActionWithdrawn,
+    AnsweredOtherwise,
+    NotTaken,
+    public_action,
+)
 from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE
 from app.game.server.operations import SAVE
 from app.game.server.saving import WasErased, save_character, save_characters
@@ -151,13 +157,18 @@ def take_actions(args: Document) -> Document:
     args=AnswerArgs(),
     method="POST",
     is_body_required=True,
-    refuses=(ActionNotFound(ACTION), NotTaken(ACTION, GAME), AnsweredOtherwise(ACTION)),
+    refuses=(
+        ActionNotFound(ACTION),
+        NotTaken(ACTION, GAME),
+        AnsweredOtherwise(ACTION),
+        ActionWithdrawn(ACTION),
+    ),
 )
 def answer_action(args: Document, action_id: str) -> Document:
     """Answer an action
 
     Only the game server that took it, with the same account, may answer. Repeating the same answer
-    changes nothing.
+    changes nothing. A restart that was withdrawn during the countdown gets 409: do not restart.
     """
     error = masked(args["Error"]) if args["Error"] else None
     action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])

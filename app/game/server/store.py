@@ -16,6 +16,7 @@ from app.game.actions.domain import (
     LETTER,
     LOOKED_WITHIN,
     ActionNotFound,
+    ActionWithdrawn,
     AnsweredOtherwise,
     NotTaken,
 )
@@ -99,7 +100,7 @@ class TakenActions:
 
     def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
         """Return recent actions that a game server took and has not answered; it may miss them."""
-        lately = {**_taken_by(taker), "Done": None, "Error": None}
+        lately = {**_taken_by(taker), "Done": None, "Error": None, "Withdrawn": None}
         recent = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
         since = {"$or": [recent, {"Kind": LETTER}]}
         return list(self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most))
@@ -111,7 +112,7 @@ class TakenActions:
         _require_small(result)
         said: Document = {"Error": error, "Result": result}
         mine = {"_id": action_id, **_taken_by(taker)}
-        unanswered = {**mine, "Done": None, "Error": None}
+        unanswered = {**mine, "Done": None, "Error": None, "Withdrawn": None}
         done = None if error else self.now()
         self._actions.update_one(unanswered, {"$set": {**said, "Done": done}})
         action = self._actions.find_one({"_id": action_id})
@@ -120,10 +121,13 @@ class TakenActions:
             raise ActionNotFound(action_id)
         self._erasures.reopen_named({}, lambda: texts_of(action))
         # The answer or the taker that was read may still be rolled back.
-        read = {name: as_read(action, name) for name in ("TakenBy", "TakerId", "Done", "Error")}
+        names = ("TakenBy", "TakerId", "Done", "Error", "Withdrawn")
+        read = {name: as_read(action, name) for name in names}
         confirm(self._actions, {"_id": action_id, **read})
         if any(action.get(name) != value for name, value in _taken_by(taker).items()):
             raise NotTaken(action_id, taker.game)
+        if action.get("Withdrawn"):
+            raise ActionWithdrawn(action_id)
         if any(action.get(name) != value for name, value in said.items()):
             raise AnsweredOtherwise(action_id)
         return action
