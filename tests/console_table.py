@@ -65,6 +65,7 @@ POST  /console/users/[user]/erase               api users.query users.manage
 GET   /console/game                             api
 GET   /console/history.csv                      api
 GET   /console/batches.csv                      api
+GET   /console/players/[player]/history.csv     api
 GET   /console/game/[action]                    api
 POST  /console/game/[letter]/withdraw           api
 POST  /console/game/restart                     api

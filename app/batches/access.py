@@ -124,7 +124,8 @@ def _plan_from(batch_id: str, rows: Iterable[Row], digest: str, *names: str) -> 
     sent, earlier = _find_earlier(digest)
     if earlier:
         return Made(earlier, replayed=True)
-    new = NewBatch({**follow_up(batch, *names), **_author(None)}, *sent)
+    reason = batch["Reason"] if "Retries" in names else None
+    new = NewBatch({**follow_up(batch, *names), **_author(reason)}, *sent)
     return Made(planner.plan(rows, new, require_undo))
 
 

@@ -25,9 +25,10 @@ known_objects = current(KnownObjects)
 
 
 def row_arguments(row: Document) -> Document:
-    """Return the arguments of a row under their names in history; {} for a malformed row."""
+    """Return the arguments of a row under their names in history; those sent if it is malformed."""
     operation = batch_operations().get(row["Operation"])
-    return operation.history_arguments(row["Arguments"]) if operation else {}
+    known = operation.history_arguments(row["Arguments"]) if operation else {}
+    return known or row.get("Sent", {})
 
 
 def changes_of(

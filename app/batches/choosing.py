@@ -144,4 +144,5 @@ def _again(row: Document) -> Row:
     # The player may have another name by now.
     player = subject["Id"] if subject and operation != UNDO.name else row["Player"]
     again = Row(number_of(row), player, operation, row["Arguments"], earlier_id=row["_id"])
+    again = again._replace(sent=row.get("Sent", {}))
     return again if row["Arguments"] else again._replace(fault=row["Why"], subject=subject)

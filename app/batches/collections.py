@@ -59,6 +59,7 @@ BATCH_ROWS = CollectionPlan(
             "Why": TEXT_OR_NULL,
             "Replanned": {"bsonType": "bool"},
         },
+        {"Sent": OBJECT},
     ),
     (
         index("verdict", "Batch", "Verdict", "_id"),
@@ -76,4 +77,4 @@ BATCH_PARTS = CollectionPlan(
 )
 # The fields that may name people.
 TEXTS = ["Name", "Reason", "Undo"]
-ROW_TEXTS = ["Player", "Why", "Arguments"]
+ROW_TEXTS = ["Player", "Why", "Arguments", "Sent"]

@@ -129,6 +129,8 @@ class Row(NamedTuple):
     # If it tries a row of another batch again: the id of that row, and whether it was done.
     earlier_id: str = ""
     is_done: bool = False
+    # If its arguments are invalid: what was sent instead, by the names of history.
+    sent: Document = {}
 
     @property
     def subject_id(self) -> str:
@@ -301,7 +303,9 @@ def _author(by: Document) -> Document:
 
 def follow_up(batch: Document, word: str, field: str) -> Document:
     """Return the first fields of a batch that is made from another, such as its undo."""
-    return {"Name": f"{word} of {batch['Name']}" if batch["Name"] else "", field: batch["_id"]}
+    # The rest of a rest is a rest of the first batch.
+    name = batch["Name"].removeprefix("Rest of ") if word == "Rest" else batch["Name"]
+    return {"Name": f"{word} of {name}" if name else "", field: batch["_id"]}
 
 
 def progress_of(counts: Document) -> Document:

@@ -25,6 +25,7 @@ from app.batches.domain import (
     with_ids,
 )
 from app.batches.store import PLANNING, Batches
+from app.batches.titles import title_of
 from app.changes import Origin
 from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
 from app.history.access import NEEDED, preview_undo_as
@@ -193,7 +194,10 @@ class Planner:
                 needs |= _needs(row["Operation"], row["Subject"])
                 summary.add(row)
             advance(len(portion))
-        found = {"Needs": sorted(needs), "Summary": summary.records(), "Moves": summary.moves()}
+        found: Document = {"Needs": sorted(needs), "Summary": summary.records()}
+        found["Moves"] = summary.moves()
+        ids = [kind["Object"] for kind in found["Summary"] if kind["Object"]]
+        found["Name"] = title_of({**batch, **found}, self._objects.names_of(ids))
         return self._batches.complete(batch, found, new)
 
 
@@ -281,6 +285,7 @@ def _new_row(batch_id: str, row: Row) -> Document:
         "Version": None,
         "Replanned": False,
         **({"Retries": row.earlier_id} if row.earlier_id else {}),
+        **({"Sent": row.sent} if row.sent else {}),
     }
 
 

@@ -207,7 +207,9 @@ class CsvRows:
             sent, earlier = without_result(given)
             row = parse_row(number, sent, is_text=True)._replace(**earlier)
             has_more = any(map(str.strip, cells[len(names) :]))
-            yield row._replace(fault=TOO_MANY_CELLS, arguments={}) if has_more else row
+            if has_more:
+                row = row._replace(fault=TOO_MANY_CELLS, arguments={}, sent=_sent(row, sent))
+            yield row
 
     def _cells(self) -> Iterator[tuple[list[str], list[str]]]:
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
@@ -287,7 +289,21 @@ def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
             raise Invalid("A field of the row is given twice, in different case.")
         return row._replace(arguments=_arguments(row, player, named, is_text))
     except Invalid as error:
-        return row._replace(fault=masked(str(error)))
+        return row._replace(fault=masked(str(error)), sent=_sent(row, named))
+
+
+def _sent(row: Row, values: Document) -> Document:
+    """Return the values of a malformed row, so that a result file still has them."""
+    if row.operation in (None, UNDO.name):
+        return {}
+    operation = batch_operations()[row.operation]
+    named = {name.lower(): value for name, value in values.items()}
+    keys = {
+        name: (one.data_key or name).lower() for name, one in operation.arguments.fields.items()
+    }
+    found = {name: named[key] for name, key in keys.items() if key in named}
+    texts = {n: str(v)[:NAME_LENGTH] for n, v in found.items() if isinstance(v, str | int | float)}
+    return operation.history_arguments({name: masked(text) for name, text in texts.items()})
 
 
 def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Document:

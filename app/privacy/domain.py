@@ -44,7 +44,7 @@ SIDES = ("Before", "After")
 # The free texts in actions, in batches and in their rows. The id is whatever a client sent as the
 # id of an entry to undo.
 ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Result")
-BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id")
+BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id", "Sent")
 APPROVAL_TEXTS = ("Reason", "Why", "Arguments")
 
 

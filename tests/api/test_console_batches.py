@@ -281,7 +281,7 @@ def test_what_a_person_did_is_undone_from_the_filters_of_history(staff, plan, gi
     assert f'href="{link}"' in listed.text
     form = staff.get(link.replace("&amp;", "&").removeprefix("/console"))
     assert re.search(f'name="By"[^>]* value="{name}"', form.text)
-    assert "<option selected>give</option>" in form.text
+    assert '<option value="give" selected>Give</option>' in form.text
     batch = plan("changes", By=name, Operation="give", Item="health potion", Name="Undone")
     page = page_of(show(staff, batch))
     assert "Undo 2 changes?" in page
@@ -339,10 +339,10 @@ def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world
     path = f"/batches/{gift['_id']}"
     staff.submit(f"{path}/pause", 409)
     runs = staff.get(staff.post(f"{path}/run").headers["Location"].removeprefix("/console"))
-    assert "The batch is running." in page_of(runs)
+    assert "The batch was started." in page_of(runs)
     # Nothing is done by the page: whoever closes it stops nothing.
     assert held(world, "Aladric") == {}
-    assert runs.text.count('data-follow="running"') == 4
+    assert runs.text.count('data-follow="running"') == 6
     assert "even if you leave this page" in page_of(runs)
     author = f'<span dir="auto">{staff.user["Name"]}</span>'
     assert f"<dt>Run by</dt><dd>{author}</dd>" in runs.text.replace("\n", "")
@@ -490,6 +490,35 @@ def test_the_result_file_can_be_sent_again_as_it_is(staff, world, plan, db):
     done = staff.get(f"/batches/{batch['_id']}/result?verdict=done").data
     answer = staff.submit("/batches?kind=file", 400, **file_form(done))
     assert "All rows of the file are already done." in page_of(answer)
+
+
+def test_a_batch_without_a_name_is_called_after_what_it_does(client, staff, world, plan, db):
+    world.add_player(Name="Aladric")
+    world.add_player(Name="Elowen")
+    batch = plan(**GIFT, players="Aladric\nElowen")
+    assert batch["Name"] == "Give 5 × Health Potion to 2 players"
+    refused = plan(**GIFT, players="Nobody", reason="Summer")
+    assert refused["Name"] == "Batch of 1 row"
+    for _ in range(2):
+        path = staff.post(f"/batches/{refused['_id']}/retry").headers["Location"]
+        refused = db.batches.find_one({"_id": path.rpartition("/")[2]})
+        assert (refused["Name"], refused["Reason"]) == ("Rest of Batch of 1 row", "Summer")
+
+
+def test_a_malformed_row_keeps_what_was_sent_for_its_correction(staff, world, plan, db):
+    world.add_player(Name="Aladric")
+    lines = ("Player,Operation,ItemId,Quantity", "Aladric,give,Iron Sword,many")
+    batch = plan("file", **file_form("\n".join(lines).encode()))
+    page = page_of(staff.get(f"/batches/{batch['_id']}"))
+    assert "Give many × Iron Sword" in page
+    assert "must be a whole number" in page
+    file = staff.get(f"/batches/{batch['_id']}/result").data.decode("utf-8-sig")
+    (row,) = csv.DictReader(io.StringIO(file))
+    assert (row["ItemId"], row["Quantity"], row["Verdict"]) == ("Iron Sword", "many", "refused")
+    retried = staff.post(f"/batches/{batch['_id']}/retry").headers["Location"]
+    assert "Give many × Iron Sword" in page_of(staff.get(retried.removeprefix("/console")))
+    again = plan("file", **file_form(file.replace("many", "2").encode()))
+    assert [row["Arguments"]["quantity"] for row in rows_of(db, again)] == [2]
 
 
 def test_a_row_of_a_result_file_is_done_once(staff, world, plan, db):

@@ -233,11 +233,11 @@ def test_only_who_has_asked_gets_the_news_and_not_for_long(app, world, staff, pl
 
 
 def test_who_is_not_online_is_told_of(staff, user, world, db, game):
-    assert "is not online, so the game will most likely refuse" not in page_of(
+    assert "is not online: the game will most likely refuse" not in page_of(
         staff.get("/players/Aladric")
     )
     world.add_player(Name="Amelia", UserId=user["_id"], Online=False)
-    assert "Amelia is not online, so the game" in staff.read("/players/Amelia")
+    assert "Amelia is not online: the game" in staff.read("/players/Amelia")
     assert "No character of this account is online" in staff.read("/users/thalia")
     seen = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
     db.players.update_one({"Name": "Amelia"}, {"$set": seen})

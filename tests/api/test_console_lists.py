@@ -129,7 +129,7 @@ def test_the_file_of_a_list_has_its_filter_and_no_formulas(staff, world, db):
     found = rows_of(staff.get(f"/history.csv?player={rows[0]['Id']}"))
     assert [(row["Operation"], row["Subject"]) for row in found] == [("note", rows[0]["Name"])]
     assert rows_of(staff.get("/players.csv?search=thal"))[0]["Marks"] == "1 note"
-    link = f'href="/console/history.csv?player={rows[0]["Id"]}"'
+    link = f'href="/console/players/{rows[0]["Id"]}/history.csv"'
     assert link in staff.get(f"/players/{rows[0]['Id']}/history").text
     assert rows_of(staff.get(f"/history.csv?user={staff.user['_id']}")) == []
     refused = staff.get("/history.csv?player=Nobody")

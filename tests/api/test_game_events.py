@@ -1,5 +1,7 @@
 """What a game reports of its players: stored once, listed, and what was lost is given back once."""
 
+import csv
+import io
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import datetime, timedelta, timezone
@@ -370,7 +372,7 @@ def test_the_timeline_has_events_between_changes_and_gives_back(app, world, ann,
     clerk.submit("/players/Ann/give", 303, itemid=SWORD, quantity="1")
     page = page_of(clerk.get(f"/players/{ann['_id']}/history"))
     assert page.index("+1 Iron Sword") < page.index("Dropped")
-    for text in ("Iron Sword [3, 0, 0, 0, 1]", "In the mines.", "with Bob", "the game"):
+    for text in ("Iron Sword +4 (3, 0, 0, 0, 1)", "In the mines.", "with Bob", "the game"):
         assert text in page
     answer = clerk.submit(f"/players/{ann['_id']}/give-back", 303, event=event, item="0")
     after = clerk.led_to(answer)
@@ -394,3 +396,7 @@ def test_the_timeline_is_read_by_pages_without_gaps(app, world, ann, db):
         rest = page.partition('rel="next" href="/console')[2]
         path = rest.partition('"')[0].replace("&amp;", "&")
     assert sorted(seen) == list(range(70))
+    file = clerk.get(f"/players/{ann['_id']}/history.csv").data.decode("utf-8-sig")
+    rows = [*csv.DictReader(io.StringIO(file))]
+    assert sorted(row["Reason"] for row in rows) == [f"event {number:03}" for number in range(70)]
+    assert {(row["By"], row["What"]) for row in rows} == {("the game", "drop")}

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batches.domain import MOST_KINDS, Summary
-from app.console.batches.sentences import bar, filter_texts, kind_sentence, row_sentence
+from app.batches.titles import kind_sentence
+from app.console.batches.sentences import bar, filter_texts, row_sentence
 from app.console.history.sentences import with_names
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"

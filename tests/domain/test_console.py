@@ -21,13 +21,14 @@ from app.console.history.sentences import (
     ids_in,
     lines,
     notice,
+    path_text,
     reverse_of,
-    short_text,
     value_text,
 )
 from app.console.players.slots import changes_of, grid, steps
 from app.console.session.sessions import browser_name
 from app.items.domain import slot_records
+from app.texts import short_text, words_of
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 PLOT = Plot("t", "u", "")
@@ -111,7 +112,13 @@ def test_values_are_shown_shortly():
     ]
     assert len(short_text("x" * 500)) == 80
     assert value_text(slot(3), NAMES) == "3 Life Potion"
-    assert value_text({**slot(1), "StatBuffs": [1]}, NAMES) == '1 Life Potion {"StatBuffs": [1]}'
+    buffed = {**slot(1), "StatBuffs": [1, 0, 2], "Wear": 3}
+    assert value_text(buffed, NAMES) == '1 Life Potion +3 (1, 0, 2) {"Wear": 3}'
+    assert value_text({**slot(1), "BagId": "x"}, NAMES) == "1 Life Potion with its contents"
+    assert path_text("Inventory.4", {}) == "Inventory, slot 4"
+    assert [words_of(name) for name in ("BankOverflow", "ItemId", "give-back", "ban")] == [
+        *("Bank overflow", "Item", "Give back", "Ban")
+    ]
     assert [duration(seconds) for seconds in (30, 60, 7200, 90000)] == [
         "less than a minute",
         "1 minute",

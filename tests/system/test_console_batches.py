@@ -44,7 +44,7 @@ def run(console, demo):
     """Press the button, wait until the batch is done, and look again."""
     console.one("details.run > summary").click()
     console.press("#form-run .do")
-    assert console.notice == "The batch is running."
+    assert console.notice == "The batch was started."
     batch = batch_of(console)
     wait_until(lambda: demo.db.batches.find_one({"_id": batch})["State"] == "done")
     console.open(f"/batches/{batch}")
@@ -142,7 +142,7 @@ def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, demo
     parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": FAR}})
     console.one("details.run > summary").click()
     console.press("#form-run .do")
-    assert console.notice == "The batch is running."
+    assert console.notice == "The batch was started."
     console.press("#form-pause .do")
     assert console.notice == "The batch is paused."
     assert "paused" in console.text("#progress h2")

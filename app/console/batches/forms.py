@@ -14,10 +14,10 @@ from app.auth.permissions import Permission
 from app.auth.spending import OverLimit
 from app.batches import access
 from app.batches.domain import OPEN
-from app.console.batches.sentences import count_text
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, redirect_with_notice, see_other
+from app.texts import count_text
 from app.types import Document
 
 API = "POST /api/v1/batches/<key>"

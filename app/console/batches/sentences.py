@@ -1,4 +1,4 @@
-"""Sentences about batches, their rows and kinds of rows. Pure."""
+"""Sentences about rows of batches, and filters. Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.console.frame.times import parsed
-from app.console.history.sentences import (
-    GUID,
-    Names,
-    name_of,
-    named_arguments,
-    sentence,
-    short_text,
-    whole_text,
-)
+from app.console.history.sentences import GUID, named_arguments
 from app.operations import batch_operations, object_arguments
+from app.texts import Names, name_of, sentence, whole_text
 from app.types import Document
 
-NAMELESS = "Unnamed batch"
 # The labels of the filters on the page of a batch.
 FILTERS = {
     "By": "made by",
@@ -61,37 +53,6 @@ def row_sentence(row: Document, names: Names) -> str:
 def has_arguments(row: Document) -> bool:
     """Tell whether a row has the arguments of its operation; a malformed row has none."""
     return row["Operation"] is not None and bool(row["Arguments"])
-
-
-def kind_sentence(kind: Document, names: Names) -> str:
-    """Return a sentence about all rows of a kind: Give 5 of an item to 1,234 players."""
-    rows, subjects, each = kind["Rows"], kind["Subjects"], kind["Each"]
-    if kind["Operation"] is None:
-        return f"{count_text(rows, 'row')} of other kinds, for {count_text(subjects, 'player')}"
-    operation = batch_operations()[kind["Operation"]]
-    text = sentence(
-        operation.batch.orders if operation.batch else "",
-        object=name_of(kind["Object"], names),
-        whom=count_text(subjects, "player"),
-        count=kind["Total"] if each is None else each,
-        in_all=" in all" if each is None else "",
-        to_value="" if each is None else f" to {short_text(each)}",
-        changes=count_text(rows, "change"),
-    )
-    return (
-        text if rows == subjects or operation.is_undo else f"{text}, in {count_text(rows, 'row')}"
-    )
-
-
-def title_of(batch: Document, names: Names) -> str:
-    """Return the name of a batch; without one, what it does."""
-    kinds = batch.get("Summary", [])
-    made = kind_sentence(kinds[0], names) if kinds else NAMELESS
-    return batch["Name"] or (f"{made}, and more" if len(kinds) > 1 else made)
-
-
-def count_text(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:

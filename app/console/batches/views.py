@@ -13,15 +13,14 @@ from app.auth.permissions import Permission
 from app.batches import access, result_file
 from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.schemas import RowListArgs
+from app.batches.titles import kind_sentence, title_of
 from app.console.batches.forms import FORMS, RESUME
 from app.console.batches.sentences import (
     bar,
     filter_texts,
     has_arguments,
     ids_in_rows,
-    kind_sentence,
     row_sentence,
-    title_of,
 )
 from app.console.forms.curl import curl
 from app.console.forms.declared import Field, Target
@@ -73,11 +72,17 @@ def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
     return found, cursors.write(page.next)
 
 
+def state_word(batch: Document) -> str:
+    """Return the state of a batch as its page shows it."""
+    is_refused = batch["State"] == "done" and not batch["Done"]
+    return "refused" if is_refused else str(batch["State"])
+
+
 csv_list(
     "/batches",
     (Permission.PLAYERS_READ,),
     read_batches,
-    columns("At Title State Rows Ready Done Refused Replanned By Reason Id"),
+    columns("At Title Rows Ready Done Refused Replanned By Reason Id", State=state_word),
 )
 
 

@@ -16,7 +16,6 @@ from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.icons import item_icon
 from app.console.frame.lists import list_window
 from app.console.frame.pages import blp, path_to, render, required
-from app.console.history.sentences import whole_text
 from app.console.history.tables import changes_of
 from app.console.players.forms import VALUE
 from app.console.stores import cursors, objects
@@ -24,6 +23,7 @@ from app.execution import execute
 from app.http.path_converters import path_guid
 from app.objects.domain import TYPES, parse_type
 from app.objects.store import ObjectKey
+from app.texts import whole_text
 from app.types import Document
 from app.variables.domain import GLOBAL, global_value
 from app.variables.operations import SET_GLOBAL_VARIABLE
@@ -34,6 +34,8 @@ ORDER = ("item", "spell", "class", "map", "npc", "quest", "playervariable", "ser
 LABELS = {
     "playervariable": "Player variables",
     "servervariable": "Global variables",
+    "uservariable": "User variables",
+    "guildvariable": "Guild variables",
     "class": "Classes",
     "crafts": "Crafts",
     "crafttables": "Craft tables",

@@ -48,7 +48,7 @@ def csv_list(
 
     def download_csv(**place: Any) -> Response:
         shown = declared() if callable(declared) else declared
-        name = path.rpartition("/")[2]
+        name = re.sub(r"\W+", "-", request.path.rpartition("/")[2].removesuffix(".csv"))
         headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
 
         def begin() -> tuple[Iterable[bytes], Mapping[str, str]]:

@@ -34,7 +34,7 @@ NEWS_WITHOUT_ENTRY = {
     "declined": "The request was declined.",
     "withdrawn": "The request was withdrawn.",
     "cancelled": "The batch was cancelled.",
-    "batch-runs": "The batch is running.",
+    "batch-runs": "The batch was started.",
     "paused": "The batch is paused.",
     "batch-done": "The batch is done.",
     "batch-refused": "All rows were refused: nothing was done.",

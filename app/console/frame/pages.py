@@ -27,6 +27,7 @@ from app.console.history import sentences
 from app.console.session import sessions as session
 from app.console.stores import approvals, players, users
 from app.game.actions.asking import Answer
+from app.texts import short_text, whole_text, words_of
 
 log = logging.getLogger("quartermaster")
 
@@ -103,7 +104,8 @@ def templates() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"number": number, "short": short_number}
-    environment.filters |= {"short_text": sentences.short_text, "whole_text": sentences.whole_text}
+    environment.filters |= {"short_text": short_text, "whole_text": whole_text}
+    environment.filters["words_of"] = words_of
     for time_filter in (times.moment, times.clock, times.iso, times.utc_field, times.with_times):
         environment.filters[time_filter.__name__] = time_filter
     environment.globals |= {

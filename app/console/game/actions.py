@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.console.history.sentences import Names, name_of, short_text
 from app.console.stores import actions, objects
 from app.game.actions.domain import KINDS, LETTER, RESTART, place_of, public_action
 from app.game.actions.store import ActionFilters
+from app.texts import Names, name_of, short_text
 from app.types import Document, whole
 
 # The prefix of a notice about an action.
@@ -114,12 +114,11 @@ def notice(action: Document, names: Names) -> str:
 
 def coming_restart() -> Document | None:
     """Return the restart to which the game counts down, with the time when it is due."""
-    (last,) = cards(actions.list(ActionFilters(kind=RESTART), 1, b"").values) or [None]
-    minutes = whole(last["Arguments"].get("Minutes")) if last else None
-    if last is None or minutes is None or last["State"] != "taken":
-        return None
-    due = last["At"] + timedelta(minutes=minutes)
-    return {**last, "DueAt": due} if due > actions.now() else None
+    for last in cards(actions.list(ActionFilters(kind=RESTART), 1, b"").values):
+        due = last["At"] + timedelta(minutes=whole(last["Arguments"].get("Minutes")) or 0)
+        if last["State"] == "taken" and due > actions.now():
+            return {**last, "DueAt": due}
+    return None
 
 
 def game_stopped() -> datetime | None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
-import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from app.operations import BY_CHANGES, NOTICE, find_operation, object_arguments
+from app.texts import Names, name_of, sentence, short_text, words_of
 from app.types import Document, whole
-
-Names = Mapping[str, str]
 
 MINUS = "\N{MINUS SIGN}"
 ARROW = "\N{RIGHTWARDS ARROW}"
-SHORT_ID = 8
 GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-SHORT_TEXT = 80
 UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
+ITEM_FIELDS = ("ItemId", "BagId", "StatBuffs")
+# The arguments that only developers need.
+RAW = ("Event", "Item")
 # The sides of a change, each with the sign of its value.
 SIDES = (("Before", -1), ("After", 1))
 
@@ -42,12 +39,6 @@ def lines_text(told: Document) -> str:
     return ", ".join(f"{line.sign} {line.text}".strip() for line in told["Lines"])
 
 
-def name_of(id_: Any, names: Names) -> str:
-    """Return the name of a catalogue object; the beginning of its id if it has no name."""
-    name = names.get(str(id_))
-    return str(name) if name else f"{str(id_)[:SHORT_ID]}…"
-
-
 def with_names(text: str, names: Names) -> str:
     """Return a text with the ids of objects replaced by names."""
     return GUID.sub(lambda match: names.get(match[0]) or match[0], text)
@@ -67,28 +58,6 @@ def ids_in(entries: Iterable[Document]) -> set[str]:
             if root == "Spells" or root.endswith("Id"):
                 found |= {value for value in values if isinstance(value, str)}
     return {id_ for id_ in found if isinstance(id_, str)}
-
-
-class Sentences(string.Formatter):
-    """Fills in the sentences of operations; a missing value, as after an erasure, is left out."""
-
-    def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        return kwargs.get(str(key))
-
-    def format_field(self, value: Any, spec: str) -> str:
-        """Format a value for pages; a spec makes it a number of days, or is itself the text."""
-        if value is None:
-            return ""
-        if spec == "days":
-            return "a day" if value == 1 else f"{value} days"
-        if spec:
-            return spec if value else ""
-        return value if isinstance(value, str) else short_text(value)
-
-
-def sentence(template: str, **values: Any) -> str:
-    """Return the sentence of an operation with these values."""
-    return " ".join(Sentences().format(template, **values).split())
 
 
 def named_arguments(arguments: Document | None, names: Names) -> Document:
@@ -178,6 +147,9 @@ _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
     "Variables": _variable_lines,
     "Notes": lambda *_: [Line("Note hidden or shown again")],
     "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
+    "ErasureDue": lambda change, _: [
+        Line("Erasure planned" if change["After"] else "Erasure withdrawn")
+    ],
     "Name": _name_lines,
     "Limits": _limit_lines,
     "NeedsSecondFactor": lambda change, _: [
@@ -191,41 +163,40 @@ def _is_slot(value: Any) -> bool:
     return isinstance(value, dict) and "ItemId" in value
 
 
-def short_text(value: Any) -> str:
-    """Return a value of a document as a short text."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return f"{value:,}"
-    text = whole_text(value)
-    return text if len(text) <= SHORT_TEXT else f"{text[: SHORT_TEXT - 1]}…"
-
-
-def whole_text(value: Any) -> str:
-    """Return a value of a document as text, or as JSON if it is a list or an object."""
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return ", ".join(value) or "nothing"
-    return json.dumps(value, default=_as_text, ensure_ascii=False)
-
-
-def _as_text(value: Any) -> str:
-    return whole_text(value) if isinstance(value, datetime) else str(value)
-
-
 def value_text(value: Any, names: Names) -> str:
     """Return a value of a change as text, with the names of objects and items."""
     if not _is_slot(value):
         name = names.get(value) if isinstance(value, str) else None
         return name or short_text(value)
-    rest = {k: v for k, v in value.items() if k not in ("ItemId", "Quantity")}
-    text = f"{short_text(value.get('Quantity'))} {name_of(value['ItemId'], names)}"
+    rest = {k: v for k, v in value.items() if k not in ("Quantity", *ITEM_FIELDS)}
+    text = f"{short_text(value.get('Quantity'))} {item_text(value, names)}"
     return f"{text} {short_text(rest)}" if rest else text
+
+
+def item_text(item: Document, names: Names) -> str:
+    """Return the name of the item in a slot, with what makes it special."""
+    buffs = item.get("StatBuffs")
+    text = name_of(item["ItemId"], names)
+    if isinstance(buffs, list) and any(buffs):
+        text = f"{text} +{sum(filter(whole, buffs))} ({', '.join(map(str, buffs))})"
+    return f"{text} with its contents" if item.get("BagId") else text
+
+
+def path_text(path: str, names: Names) -> str:
+    """Return the path of a change as words: Inventory, slot 4."""
+    root, _, place = path.partition(".")
+    where = f"slot {place}" if place.isdecimal() else names.get(place, place)
+    return f"{words_of(root)}{', ' if where else ''}{where}"
+
+
+def argument_texts(entry: Document, names: Names) -> list[tuple[str, str]]:
+    """Return the arguments of an entry as labels and texts."""
+    named = named_arguments(entry.get("Arguments"), names)
+    return [
+        (words_of(name), ("no", "yes")[value] if isinstance(value, bool) else short_text(value))
+        for name, value in named.items()
+        if name not in RAW
+    ]
 
 
 def notice(entry: Document, names: Names) -> str:

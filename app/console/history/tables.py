@@ -17,6 +17,7 @@ from app.history.access import search
 from app.history.domain import CannotUndo, filters_of, inverse_of
 from app.history.operations import UNDO
 from app.storage.paging import newest_first
+from app.texts import Names, words_of
 from app.types import Document
 
 NOT_KEPT = "not kept"
@@ -80,7 +81,7 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
         {
             **event,
             "IsEvent": True,
-            "What": WORDS.get(event["Kind"], str(event["Kind"]).capitalize()),
+            "What": WORDS.get(event["Kind"], words_of(event["Kind"])),
             "Lines": [_item_line(item, names) for item in event["Items"]],
             "WithName": known.get(event["With"], {}).get("Name"),
         }
@@ -88,10 +89,8 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
     ]
 
 
-def _item_line(item: Document, names: sentences.Names) -> sentences.Line:
-    name, buffs = sentences.name_of(item["ItemId"], names), item["StatBuffs"] or ()
-    text = f"{name} {sentences.short_text(buffs)}" if any(buffs) else name
-    return sentences.Line(f"{text} with its bag" if item["BagId"] else text, item["Quantity"])
+def _item_line(item: Document, names: Names) -> sentences.Line:
+    return sentences.Line(sentences.item_text(item, names), item["Quantity"])
 
 
 def table_entries(entries: Any) -> list[Document]:
@@ -101,20 +100,22 @@ def table_entries(entries: Any) -> list[Document]:
     return [_table_entry(entry, names) for entry in served]
 
 
-def _table_entry(entry: Document, names: sentences.Names) -> Document:
+def _table_entry(entry: Document, names: Names) -> Document:
     lines = sentences.lines(entry, names)
     return {
         **entry,
         "Lines": lines,
         "Text": ", ".join(line.text for line in lines),
+        "ArgumentTexts": sentences.argument_texts(entry, names),
         "CanUndo": is_undoable(entry),
         "Changes": [_change_texts(change, names) for change in entry["Changes"]],
     }
 
 
-def _change_texts(change: Document, names: sentences.Names) -> Document:
+def _change_texts(change: Document, names: Names) -> Document:
+    path = sentences.path_text(change["Path"], names)
     if change["Before"] is None and change["After"] is None:
         # History stores no values of secrets, notes and keys.
-        return {"Path": change["Path"], "Before": NOT_KEPT, "After": NOT_KEPT}
+        return {"Path": path, "Before": NOT_KEPT, "After": NOT_KEPT}
     texts = {side: sentences.value_text(change[side], names) for side in ("Before", "After")}
-    return {"Path": change["Path"], **texts}
+    return {"Path": path, **texts}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from flask import Response
@@ -20,20 +21,22 @@ from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
 from app.console.frame.times import as_utc
-from app.console.history.sentences import lines_text
-from app.console.history.tables import may_undo, table_entries
-from app.console.stores import cursors, history
+from app.console.history.sentences import GUID, lines_text, with_names
+from app.console.history.tables import may_undo, table_entries, timeline
+from app.console.stores import cursors, history, objects, players
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.operations import UNDO
 from app.history.schemas import HistoryArgs
 from app.http.parser import load
+from app.naming import Lookup
 from app.operations import operation_names
+from app.texts import words_of
 from app.types import Document
 
 
 def operation_options() -> dict[str, str]:
-    return {"": "anything", **{name: name for name in operation_names()}}
+    return {"": "anything", **{name: words_of(name) for name in operation_names()}}
 
 
 # Made once: a schema costs more than what it reads.
@@ -90,6 +93,29 @@ csv_list(
     (Permission.HISTORY_READ,),
     filtered_reader(FILTERS, search, table_entries),
     COLUMNS,
+)
+
+
+def read_timeline(after: str, size: int, key: Lookup) -> tuple[list[Document], str | None]:
+    found = timeline(players.get_id_ever(key), size, after)
+    return found["timeline"], found["next"]
+
+
+# Of a player: changes, and what the game reported.
+csv_list(
+    "/players/<player:key>/history",
+    (Permission.PLAYERS_READ, Permission.HISTORY_READ),
+    read_timeline,
+    columns(
+        "At",
+        What=lambda row: row.get("Operation") or row["Kind"],
+        Result=lines_text,
+        Reason=lambda row: row.get("Reason") or row.get("Text"),
+        By=lambda row: row.get("By") or "the game",
+        Via=lambda row: row.get("Via"),
+        With=lambda row: row.get("WithName"),
+        Id=itemgetter("Id"),
+    ),
 )
 
 
@@ -156,7 +182,8 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
         try:
             would = access.preview_undo(entry, is_partial)
         except QuartermasterError as error:
-            refusal = refusal or str(error)
+            ids = GUID.findall(str(error))
+            refusal = refusal or with_names(str(error), objects.names_of(ids))
         else:
             return table_entries([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], refusal
     return None, refusal

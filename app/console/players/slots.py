@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from app.console.frame.icons import item_icon
-from app.console.history.sentences import Names, name_of, short_text
 from app.items.domain import quantity_of
+from app.texts import Names, name_of, short_text
 from app.types import Document, decimal, whole
 
 

@@ -26,7 +26,6 @@ from app.console.frame.lists import (
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
-from app.console.history.sentences import name_of
 from app.console.players import slots
 from app.console.players.forms import FORMS
 from app.console.stores import bags, cursors, objects, players
@@ -38,6 +37,7 @@ from app.notes import domain as notes
 from app.paging import Window
 from app.players.domain import DELETED_AT
 from app.spells import domain as spells
+from app.texts import name_of
 from app.types import Document, decimal
 from app.variables import domain as variables
 

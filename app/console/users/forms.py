@@ -189,7 +189,7 @@ ERASE = Form(
     about=lambda target: [GOES.format(len(target.record["characters"])), STAYS, *waits()],
     schema=ERASE_USER.arguments,
     is_offered=lambda target: target.id != guard.caller().id and not target.record["due"],
-    confirm="This is permanent: it cannot be undone.",
+    confirm="What was erased cannot be brought back.",
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
     lead=lambda record, *_, **__: see_other(

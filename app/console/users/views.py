@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from flask import Response, request
@@ -95,7 +96,7 @@ def user_columns() -> Columns:
     """Return the columns of the list; a file of addresses is an export of personal data."""
     email = " Email" if guard.caller().may(Permission.PRIVACY_EXPORT) else ""
     roles = {"Roles": lambda user: ", ".join(user["RoleNames"])}
-    return columns(f"Name _id{email}", Marks=marks_text, **roles)
+    return columns(f"Name{email}", Id=itemgetter("_id"), Marks=marks_text, **roles)
 
 
 csv_list("/users", (Permission.USERS_READ,), read_users, user_columns)
@@ -122,7 +123,8 @@ def punished_page(state: str, penalty: Penalty) -> Response:
 for state, penalty in (("banned", BAN), ("muted", MUTE)):
     listed = required(Permission.USERS_READ)(partial(punished_page, state, penalty))
     blp.add_url_rule(f"/users/{state}", f"list_{state}", listed)
-    punished = columns(f"Name _id {penalty.until} {penalty.by} {penalty.reason}", Marks=marks_text)
+    names = f"Name {penalty.until} {penalty.by} {penalty.reason}"
+    punished = columns(names, Id=itemgetter("_id"), Marks=marks_text)
     csv_list(f"/users/{state}", (Permission.USERS_READ,), partial(read_punished, penalty), punished)
 
 

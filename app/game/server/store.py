@@ -161,7 +161,9 @@ class Letters:
             by["UserId"], by["Name"], letter["Via"], None, letter["Reason"], by.get("Key")
         )
         # Clients send keys of ASCII only.
-        meant = Intent(GIVE.name, sender, {"Letter": letter_id}, key=f"✉{letter_id}")
+        # Filters and reports look at one item, as of a gift.
+        only = {name: items[0][name] for name in ("ItemId", "Quantity") if len(items) == 1}
+        meant = Intent(GIVE.name, sender, {"Letter": letter_id, **only}, key=f"✉{letter_id}")
         came = [{"Path": "Inventory", "Before": item, "After": None} for item in items]
         limits = self._catalogue.limits
         rule = partial(receive, changes=came, bankoverflow=True, limits_of=limits)

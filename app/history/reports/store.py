@@ -14,7 +14,7 @@ from app.storage.client import Storage
 from app.types import Document
 
 SECONDS = 5.0
-TOO_MUCH = "Counting this takes too long. Choose a shorter period."
+TOO_MUCH = "Counting {what} takes too long in this period. Choose a shorter one."
 
 
 class Period(NamedTuple):
@@ -40,7 +40,7 @@ class Reports:
         return self._by_day("history", period, "At", {"Operation": name}, "operation")
 
     def moved(
-        self, period: Period, kinds: Sequence[str], moves: Mapping[str, str]
+        self, period: Period, kinds: Sequence[str], moves: Mapping[str, Sequence[str]]
     ) -> list[Document]:
         """Return how many changes there were by person, key and item, and items in them.
 
@@ -49,11 +49,12 @@ class Reports:
         where = {"Subject.Kind": {"$in": list(kinds)}, **_within(period, "At")}
         names = {"User": "$By.UserId", "Key": "$By.Key", "Item": "$Arguments.ItemId"}
         sums = {
-            name: {"$sum": {"$cond": [{"$eq": ["$Operation", one]}, "$Arguments.Quantity", 0]}}
-            for name, one in moves.items()
+            name: {"$sum": {"$cond": [{"$in": ["$Operation", those]}, "$Arguments.Quantity", 0]}}
+            for name, those in moves.items()
         }
         group = {"_id": names, "Name": {"$last": "$By.Name"}, "Changes": {"$sum": 1}, **sums}
-        return self._count("history", [{"$match": where}, {"$group": group}], "time")
+        what = "changes by person, key and item"
+        return self._count("history", [{"$match": where}, {"$group": group}], "time", what)
 
     def _by_day(
         self, collection: str, period: Period, field: str, where: Document, hint: str
@@ -63,9 +64,11 @@ class Reports:
         day = {"$dateToString": {"format": "%Y-%m-%d", "date": f"${field}", **zone}}
         group = {"$group": {"_id": day, "Count": {"$sum": 1}}}
         stages = [{"$match": {**where, **_within(period, field)}}, group]
-        return {one["_id"]: one["Count"] for one in self._count(collection, stages, hint)}
+        return {
+            one["_id"]: one["Count"] for one in self._count(collection, stages, hint, collection)
+        }
 
-    def _count(self, collection: str, stages: list[Document], hint: str) -> list[Any]:
+    def _count(self, collection: str, stages: list[Document], hint: str, what: str) -> list[Any]:
         """Run a query for some seconds; pymongo sets maxTimeMS, so the server stops, too."""
         try:
             with pymongo.timeout(SECONDS):
@@ -73,7 +76,7 @@ class Reports:
         except PyMongoError as error:
             if not error.timeout:
                 raise
-            raise Invalid(TOO_MUCH) from None
+            raise Invalid(TOO_MUCH.format(what=what)) from None
 
 
 def _within(period: Period, field: str) -> Document:
