@@ -13,7 +13,12 @@ export function sendOnce(form) {
 }
 
 export function showRefusal() {
-  document.querySelector(".refusal[tabindex], .made[tabindex]")?.focus();
+  const refusal = document.querySelector(".refusal[tabindex], .made[tabindex]");
+  refusal?.focus();
+  // Otherwise Back asks whether to send the form again. After a failure of the server, a reload sends it again.
+  const here = document.getElementById("main")?.dataset.here;
+  const [visit] = performance.getEntriesByType("navigation");
+  if (refusal && here && visit?.responseStatus >= 400 && visit.responseStatus < 500) history.replaceState(null, "", here);
 }
 
 // The link of an invitation has its code in the fragment, which no server sees; the address bar need not keep it.
