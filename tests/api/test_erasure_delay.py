@@ -157,11 +157,13 @@ def test_the_page_shows_when_by_whom_and_why_and_withdraws_it(app, world, client
     page = manager.led_to(answer)
     text = page_of(page)
     assert "This person will be erased" in text
+    assert "The erasure is planned." in text
     assert all(part in text for part in ("Asked by mail", manager.user["Name"], "to be erased"))
     assert "form-erase" not in page.text
     entry = db.users.find_one({"_id": person})["Journal"][-1]
     assert entry["Operation"] == "schedule-erasure"
-    manager.submit(f"/history/{entry['_id']}/undo", 303, back=f"/console{path}")
+    undone = manager.submit(f"/history/{entry['_id']}/undo", 303, back=f"/console{path}")
+    assert "Erasure withdrawn" in page_of(manager.led_to(undone))
     assert "will be erased" not in manager.read(path)
 
 

@@ -392,7 +392,7 @@ def test_the_timeline_is_read_by_pages_without_gaps(app, world, ann, db):
     path, seen = f"/players/{ann['_id']}/history", []
     while path:
         page = clerk.get(path).text
-        seen += [int(part[:3]) for part in page.split("“event ")[1:]]
+        seen += [int(part[:3]) for part in page.split("“<bdi>event ")[1:]]
         rest = page.partition('rel="next" href="/console')[2]
         path = rest.partition('"')[0].replace("&amp;", "&")
     assert sorted(seen) == list(range(70))

@@ -376,6 +376,57 @@ def test_a_late_answer_of_the_game_comes_by_itself(console, demo, player):
     console.wait.until(lambda _: "done" in console.text("#asked"))
 
 
+@without_scripts
+def test_a_letter_with_an_item_waits_and_is_withdrawn(console, player):
+    console.open(player.path)
+    console.send("letter", Message="Sorry.", itemid="Nothing of that name")
+    assert console.text("#letter-itemid-about.fault")
+    console.send("letter", itemid=TONIC, quantity="2", reason="Ticket 4711.")
+    assert console.notice == f"The letter waits until {player.name} is online."
+    console.press("#asked .when a")
+    assert f"“Sorry.”, 2 {TONIC}" in console.text("#action")
+    console.send("withdraw")
+    assert "withdrawn" in console.text("#action")
+    assert console.all("#form-withdraw") == []
+
+
+@with_scripts
+def test_a_countdown_is_shown_and_stopped(console, demo):
+    look(demo.db)
+    console.open("/game")
+    console.send("restart", Minutes="61", Message="An update.")
+    assert console.text("#restart-Minutes-about.fault")
+    # Back does not ask whether to send the refused form again.
+    console.wait.until(lambda _: console.path == "/console/game")
+    console.open("/report")
+    console.leave(console.browser.back)
+    assert (console.path, console.text("h1")) == ("/console/game", "Game")
+    look(demo.db)
+    console.send("restart", Minutes="10", Message="An update.")
+    assert "has not answered yet" in console.notice
+    taken = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": "world-1"}}
+    demo.db.actions.update_one({"Kind": "restart"}, taken)
+    console.wait.until(lambda _: "counts down" in console.notice)
+    console.open()
+    assert "An update." in console.text(".warning")
+    console.press(".warning a")
+    console.send("withdraw")
+    assert "withdrawn" in console.text("#action")
+    console.open()
+    assert console.all(".warning") == []
+
+
+@without_scripts
+def test_a_report_is_of_the_period_that_was_chosen(console):
+    console.open("/report")
+    for first, said in (("2026-02-01", "2026-02-01 to 2026-02-03"), ("2026-03-01", "must not be")):
+        for name, day in (("from", first), ("to", "2026-02-03")):
+            field = console.one(f"#{name}")
+            console.browser.execute_script("arguments[0].value = arguments[1]", field, day)
+        console.press(".list-head button")
+        assert said in console.text()
+
+
 BACK = "Your input from before the sign-in is restored. It was not sent."
 
 

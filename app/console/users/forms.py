@@ -16,7 +16,7 @@ from app.changes import Applied
 from app.console.forms.declared import NOT_UNDONE, Field, Form
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import done, path_to, see_other
+from app.console.frame.pages import done, path_to, redirect_with_notice, see_other
 from app.console.game.forms import KICK, KILL, WARP
 from app.console.players.forms import note_form
 from app.console.stores import erasures, users
@@ -192,8 +192,10 @@ ERASE = Form(
     confirm="What was erased cannot be brought back.",
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
-    lead=lambda record, *_, **__: see_other(
-        path_to("users", record["_id"], *([] if record.get("DueAt") else ["history"]))
+    lead=lambda record, *_, **__: (
+        redirect_with_notice("erasure-planned", path_to("users", record["_id"]))
+        if record.get("DueAt")
+        else see_other(path_to("users", record["_id"], "history"))
     ),
     is_sensitive=True,
 )
