@@ -33,6 +33,11 @@ def guess_by_address(account: str | None = None) -> Guess:
     return Guess(**({"account": account} if account else {}), address=client_address())
 
 
+def guess_by_session(chain: str) -> Guess:
+    """Return an attempt of somebody who is signed in already: guesses of strangers do not count."""
+    return Guess(account=f"session {chain}")
+
+
 def guess_by_caller(account: str) -> Guess:
     """Return an attempt on an account through a caller of the API.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.guesses import guess_by_address, unknown_account
+from app.auth.guesses import Guess, guess_by_address, unknown_account
 from app.auth.permissions import RIGHTS, Permission
 from app.changes import Applied
 from app.errors import NotFound
@@ -55,13 +55,16 @@ def sign_in(username: str, password: str, otp: str) -> Issued:
     return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
 
 
-def authenticate(username: str, password: str) -> Document:
-    """Return the account of a name and a password, if it may use this service."""
+def authenticate(username: str, password: str, guess: Guess | None = None) -> Document:
+    """Return the account of a name and a password, if it may use this service.
+
+    The guess counts for the account and the address, unless one is given.
+    """
     tracing.note(user=tracing.loggable_name(username))
     name = name_key(username)
     user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
-    guess = guess_by_address(user["_id"] if user else unknown_account(name))
+    guess = guess or guess_by_address(user["_id"] if user else unknown_account(name))
     hasher.check(guess, stored, password, bad_credentials())
     if user is None or stored is None:  # hasher.check has already refused it
         raise bad_credentials()

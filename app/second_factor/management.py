@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyotp
 
 from app.auth import guard
-from app.auth.guesses import guess_by_address
+from app.auth.guesses import Guess, guess_by_address
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Change, Intent, Origin
 from app.errors import Unavailable
@@ -87,20 +87,24 @@ def switch_off(user_id: str, code: str, intent: Intent) -> Applied:
     return _change_by_code(user_id, code, domain.switch_off, intent)
 
 
-def use_code(user: Document, code: str, via: str) -> bool:
+def use_code(user: Document, code: str, via: str, guess: Guess | None = None) -> bool:
     """Accept a code at sign-in, and return whether it was a recovery code.
 
     Each works once, on whatever worker. Every guess is counted.
     """
     meant = Intent(USE_RECOVERY_CODE.name, Origin(user["_id"], user["Name"], via, request_id()))
-    return _change_by_code(user["_id"], code, domain.use_code, meant).entry is not None
+    return _change_by_code(user["_id"], code, domain.use_code, meant, guess).entry is not None
 
 
 def _change_by_code(
-    user_id: str, code: str, rule: Callable[..., Change], intent: Intent
+    user_id: str,
+    code: str,
+    rule: Callable[..., Change],
+    intent: Intent,
+    guess: Guess | None = None,
 ) -> Applied:
     decide = partial(rule, code=code, now=users.now(), cipher=vault)
-    with guess_by_address(user_id).attempt():
+    with (guess or guess_by_address(user_id)).attempt():
         return users.change(Lookup.parse(user_id), READS, decide, intent)
 
 

@@ -253,6 +253,23 @@ def test_a_sensitive_form_asks_for_the_password_again_and_goes_on(app, world, db
     assert clerk.send("/keys", {**fields, "own-code": code()}).status_code == 200
 
 
+def test_a_stranger_keeps_nobody_from_proving_who_they_are(app, world, db, client):
+    clerk, most = visitor(app, world), app.config["ACCOUNT_FAILURES"]
+    grow_old(db, clerk)
+    wrong = {"grant_type": "password", "username": clerk.user["Name"], "password": sha256("x")}
+    statuses = [client.post("/api/oauth/token", data=wrong).status_code for _ in range(most + 1)]
+    assert statuses[-1] == 429
+    typed = {"Name": "shop", "players.read": "true", "Days": "7"}
+    fields = hidden_fields(clerk.submit("/keys", 403, **typed))
+    assert clerk.send("/keys", {**fields, "own-password": PASSWORD}).status_code == 200
+    # The guesses of the session itself are counted.
+    db.refresh_tokens.update_many({}, {"$unset": {"ProvedAt": 1}})
+    fields = {**hidden_fields(clerk.submit("/keys", 403, **{**typed, "Name": "b"}))}
+    for _ in range(most):
+        assert clerk.send("/keys", {**fields, "own-password": "x"}).status_code == 400
+    assert clerk.send("/keys", {**fields, "own-password": PASSWORD}).status_code == 429
+
+
 def test_a_form_that_is_not_sensitive_asks_nothing(app, world, db):
     clerk = visitor(app, world)
     grow_old(db, clerk, 600)

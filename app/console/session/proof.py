@@ -9,6 +9,7 @@ from datetime import timedelta
 from flask import Response, request
 
 from app.auth import guard
+from app.auth.guesses import guess_by_session
 from app.console.forms.declared import Field, Form
 from app.console.forms.reading import posted
 from app.console.forms.submissions import Submission
@@ -69,12 +70,12 @@ def prove(present: Session, user: Document) -> None:
 
     Who has signed in with a company account needs the code alone.
     """
-    fields = posted()
+    fields, guess = posted(), guess_by_session(present.chain)
     if not present.is_company:
         sha256 = hashlib.sha256(fields.get(OWN_PASSWORD.name, "").encode()).hexdigest()
-        authenticate(user["Name"], sha256)
+        authenticate(user["Name"], sha256, guess)
     if present.is_company or has_factor(user):
-        use_code(user, fields.get(OWN_CODE.name, ""), "console")
+        use_code(user, fields.get(OWN_CODE.name, ""), "console", guess)
 
 
 def proof_page(sent: Submission, can_prove: bool, status: int | None = None) -> Response:
