@@ -126,6 +126,7 @@ TABLE = """
  +  POST   /api/v1/actions/[letter]/withdraw                     api                        | game.act
  +  POST   /api/v1/players/[player]/letters                      api                        | game.act
  +  PUT    /api/v1/players                                       api                        | game.act
+ +  POST   /api/v1/guilds/[guild]/variables/[variable]           api                        | game.act
  +  POST   /api/v1/game/restart                                  api                        | game.act
  +  POST   /api/v1/game/online                                   api                        | game.act
  +  POST   /api/v1/game/actions                                  api                        | game.act
@@ -227,6 +228,7 @@ BODIES = {
     "chat/global": {"Message": "Hello."},
     "chat/proximity/[map]": {"Message": "Hello."},
     "chat/direct/[player]": {"Message": "Hello."},
+    "guilds/[guild]/variables/[variable]": {"value": 5},
     "game/restart": {"Minutes": 10, "Message": "An update."},
     "game/online": {"Online": [], "Offline": []},
     "game/events": {

@@ -1,4 +1,4 @@
-"""Guilds, as the game stores them. The service only reads them."""
+"""Guilds, as the game stores them. The service only reads them; the game sets their variables."""
 
 from __future__ import annotations
 

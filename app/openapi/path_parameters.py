@@ -59,6 +59,8 @@ PATH_PARAMETERS = {
     ("Batches", "batch_id"): _guid("id", "The id of a batch.", examples.BATCH),
     ("Approvals", "request_id"): _guid("id", "The id of a request.", examples.BATCH),
     ("Guilds", "guild_id"): _guid("guildId", "The id of a guild.", examples.GUILD),
+    ("Game", "guild_id"): _guid("guildId", "The id of a guild.", examples.GUILD),
+    ("Game", "variable_id"): _guid("variableId", "The id of a variable.", examples.VARIABLE),
     ("Game", "map_id"): _guid("mapId", "The id of a map.", examples.MAP),
     ("Game", "key"): PLAYER,
     ("Game", "action_id"): _guid("id", "The id of an action.", examples.ACTION),

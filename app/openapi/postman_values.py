@@ -68,6 +68,8 @@ PATH_VALUES = {
     ("Batches", "id"): "{{batchId}}",
     ("Approvals", "id"): "{{approvalId}}",
     ("Game", "lookupKey"): "{{player}}",
+    ("Game", "guildId"): "{{guildId}}",
+    ("Game", "variableId"): "{{variableId}}",
     ("Game", "mapId"): "{{mapId}}",
     ("Game", "id"): "{{actionId}}",
     ("Catalogue", "type"): "item",

@@ -413,9 +413,13 @@ class Actions:
 
     def do(self, kind: str, subject: Document, arguments: Document) -> Document | None:
         """Execute an action, and return its result."""
-        if kind not in self.kinds:
+        if kind not in {*self.kinds, "guild-variable"}:
             raise Refused(f"The game does not know what '{kind}' is.")
         name = subject.get("Name") or subject["Id"]
+        if kind == "guild-variable":
+            value = {f"Variables.{arguments['VariableId']}": arguments["Value"]}
+            self.world.db["guilds"].update_one({"_id": subject["Id"]}, {"$set": value})
+            return None
         if kind == "chat" and subject["Kind"] in ("world", "map"):
             self.tell(f"[to {name or 'everybody'}] {arguments['Message']}")
             return None

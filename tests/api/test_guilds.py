@@ -1,10 +1,11 @@
-"""Guilds, which a game stores and the service only serves."""
+"""Guilds, which a game stores and the service only serves; the game sets their variables."""
 
 import pytest
 
 from app.privacy.store import Erasures
 from tests.applications import service
 from tests.factories import NOW, guid, make_guild
+from tests.game import playing
 
 ITEM, VARIABLE = guid(), guid()
 
@@ -53,6 +54,34 @@ def test_a_guild_has_members_with_ranks_variables_and_a_bank(get, world):
     assert get(f"{path}/variables") == [{"VariableId": VARIABLE, "Value": 5}]
     (slot,) = get(f"{path}/bank")
     assert (slot["Slot"], slot["ItemId"], slot["Quantity"]) == (3, ITEM, 2)
+
+
+def test_the_game_is_asked_to_set_a_variable_of_a_guild(caller, db):
+    guild = make_guild(Variables={VARIABLE: 5})
+    db.guilds.insert_one(guild)
+    ask = caller("/api/v1/guilds")
+    path = f"POST /{guild['_id']}/variables/{VARIABLE}"
+    ask(path, {"value": 6}, status=503)
+    for value in (6, True):
+        with playing(db) as game:
+            record = ask(path, {"value": value}).json
+        assert record == {"VariableId": VARIABLE, "Value": value}
+        (asked,) = game.taken
+        about = {"Kind": "guild", "Id": guild["_id"], "Name": guild["Name"]}
+        assert (asked["Kind"], asked["Subject"]) == ("guild-variable", about)
+        assert asked["Arguments"] == {"VariableId": VARIABLE, "Value": value}
+    with playing(db, lambda _: {"Error": "The guild is at war."}):
+        refused = ask(path, {"value": 7}, status=409).json
+    assert refused["Message"] == "The guild is at war."
+    for wrong, body, status in (
+        (f"POST /{guid()}/variables/{VARIABLE}", {"value": 1}, 404),
+        (f"POST /{guild['_id']}/variables/x", {"value": 1}, 400),
+        (path, {"value": "six"}, 400),
+        (path, {}, 400),
+    ):
+        ask(wrong, body, status=status)
+    # The guild is the game's: the service has not touched it.
+    assert db.guilds.find_one()["Variables"] == {VARIABLE: 5}
 
 
 def test_a_guild_that_a_game_stores_otherwise_is_served_as_far_as_it_can_be(get, db):

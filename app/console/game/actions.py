@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.console.stores import actions, objects
-from app.game.actions.domain import KINDS, LETTER, RESTART, place_of, public_action
+from app.game.actions.domain import GUILD_VARIABLE, KINDS, LETTER, RESTART, place_of, public_action
 from app.game.actions.store import ActionFilters
 from app.texts import Names, name_of, short_text
 from app.types import Document, whole
@@ -72,6 +72,8 @@ def what(action: Document, names: Names) -> str:
     if action["Kind"] == RESTART:
         asked = order(action, names)
         return f"{asked[:1].upper()}{asked[1:]}: “{action['Arguments'].get('Message')}”"
+    if action["Kind"] == GUILD_VARIABLE:
+        return "Set a variable"
     return f"{action['Kind'].capitalize()}{_where(action, names)}"
 
 
@@ -81,6 +83,8 @@ def order(action: Document, names: Names) -> str:
     if action["Kind"] == RESTART:
         minutes = action["Arguments"].get("Minutes")
         return f"restart after {minutes} {'minute' if minutes == 1 else 'minutes'}"
+    if action["Kind"] == GUILD_VARIABLE:
+        return f"set a variable of {somebody}"
     if action["Kind"] not in ("chat", LETTER):
         return f"{action['Kind']} {somebody}{_where(action, names)}"
     message = short_text(action["Arguments"].get("Message"))

@@ -8,8 +8,16 @@ from typing import NamedTuple
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import spend, unaskable
-from app.game.actions.domain import LETTER, ActionFailed, ActionLapsed, error_of, state_of
+from app.game.actions.domain import (
+    GUILD_VARIABLE,
+    LETTER,
+    ActionFailed,
+    ActionLapsed,
+    error_of,
+    state_of,
+)
 from app.game.actions.store import Actions
+from app.guilds.store import Guilds
 from app.http.context import current
 from app.http.intents import action_intent
 from app.http.masking import masked
@@ -19,6 +27,7 @@ from app.types import Document
 from app.users.store import Users
 
 actions = current(Actions)
+guilds = current(Guilds)
 players = current(Players)
 users = current(Users)
 
@@ -48,6 +57,11 @@ def map_subject(map_id: str) -> Document:
     return {"Kind": "map", "Id": map_id, "Name": None}
 
 
+def guild_subject(guild_id: str) -> Document:
+    found = guilds.get(guild_id, "Name")
+    return {"Kind": "guild", "Id": guild_id, "Name": str(found.get("Name"))}
+
+
 def warp_arguments(args: Document) -> Document:
     """Return the destination of a warp; without coordinates, the game chooses them on the map."""
     return {"MapId": args["mapid"], "X": args.get("x"), "Y": args.get("y")}
@@ -66,8 +80,17 @@ def with_masked_message(args: Document) -> Document:
     return {**args, "Message": masked(args["Message"])}
 
 
+def variable_arguments(args: Document) -> Document:
+    return {"VariableId": args["variable_id"], "Value": args["value"]}
+
+
 # By kind of action, the function that turns request arguments into those of the game.
-ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments, "restart": with_masked_message}
+ARGUMENTS = {
+    "warp": warp_arguments,
+    "chat": chat_arguments,
+    GUILD_VARIABLE: variable_arguments,
+    "restart": with_masked_message,
+}
 
 
 def ask(kind: str, subject: Document, args: Document) -> Answer:

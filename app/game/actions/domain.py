@@ -37,6 +37,7 @@ KINDS = {
         "Warped", "Without coordinates, the game chooses a place.", "Warped '{name}' to {to}."
     ),
     "chat": ActionWords("Said", "It cannot be recalled."),
+    "guild-variable": ActionWords("Set", "The game keeps the variables of guilds."),
     "letter": ActionWords("Delivered", "It waits until the player is online."),
     "restart": ActionWords(
         "Restarted", "Everybody reads the message 10, 5 and 1 minutes before.", "The game restarts."
@@ -46,6 +47,7 @@ KINDS = {
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
 ENDED = ("done", "failed", "lapsed")
 STATES = ("waiting", "taken", "done", "failed", "lapsed", "withdrawn")
+GUILD_VARIABLE = "guild-variable"
 LETTER, RESTART = WITHDRAWABLE = ("letter", "restart")
 # How long after the request a game may take an action: later, nobody waits for it.
 TAKEN_WITHIN = timedelta(seconds=30)

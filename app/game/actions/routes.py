@@ -1,4 +1,4 @@
-"""Actions that only the running game can carry out: kick, kill, warp, chat and restart."""
+"""Actions that only the running game can carry out: kick, kill, warp, chat, restart and others."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from app.game.actions.asking import (
     EVERYBODY,
     Answer,
     ask,
+    guild_subject,
     map_subject,
     player_subject,
     user_subject,
 )
 from app.game.actions.domain import (
+    GUILD_VARIABLE,
     KINDS,
     RESTART,
     ActionFailed,
@@ -54,9 +56,11 @@ from app.http.lists import cursor_response, page_size
 from app.http.masking import masked
 from app.http.path_converters import path_guid
 from app.naming import Lookup
-from app.openapi.examples import ACTION, MAP, PLAYER, USER
+from app.openapi.examples import ACTION, GUILD, MAP, PLAYER, USER
 from app.types import Document
 from app.users.schemas import MessageSchema
+from app.variables.domain import variable_record
+from app.variables.schemas import SetVariableArgs, VariableSchema
 
 ABOUT = "Actions of the running game, and the API for games without a MongoDB driver."
 UNDER_WAY = "The game has not answered yet."
@@ -204,6 +208,25 @@ def say_to_player(args: Document, key: Lookup) -> Response:
     Color and Target are passed to the game.
     """
     return say(player_subject(key), args, lookupKey=masked(str(key)))
+
+
+@ask_route(
+    blp,
+    "/guilds/<guild_id>/variables/<variable_id>",
+    VariableSchema,
+    Permission.GAME_ACT,
+    args=SetVariableArgs(),
+    refuses=(NotFound("guild", GUILD),),
+)
+def set_guild_variable(args: Document, guild_id: str, variable_id: str) -> Response:
+    """Set a variable of a guild
+
+    The running game does it: guilds are its own.
+    """
+    subject = guild_subject(path_guid("guildId", guild_id))
+    variable = path_guid("variableId", variable_id, nil=False)
+    answer = ask(GUILD_VARIABLE, subject, {"variable_id": variable, **args})
+    return action_response(answer, variable_record(variable, args["value"]))
 
 
 @ask_route(

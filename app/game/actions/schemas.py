@@ -91,7 +91,7 @@ class ActionUnderWaySchema(Schema):
 
 
 class ActionSubjectSchema(Schema):
-    Kind = Text(example="player", metadata={"enum": ["player", "user", "map", "world"]})
+    Kind = Text(example="player", metadata={"enum": ["player", "user", "guild", "map", "world"]})
     Id = Guid(allow_none=True, example=PLAYER_ID, description="Null means everybody.")
     Name = Text(
         allow_none=True, example=PLAYER, description="The name at that time; null for a map."
