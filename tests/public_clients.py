@@ -22,6 +22,7 @@ class Step(NamedTuple):
     strict: int = 200
     status: int = 200
     is_form: bool = False
+    is_multipart: bool = False
     is_expired: bool = False
 
 
@@ -79,6 +80,20 @@ def chatting():
         post("/chat/proximity/{map}", CHAT, reads={**said, "mapId": "{map}"}),
         post("/chat/direct/{player}", CHAT, reads={**said, "lookupKey": "{player}"}),
     ]
+
+
+# Calls of the functions of each client, by its own unmodified code against make run and make world:
+# those that were answered as it expects, and those that fail by its own defect; none by ours.
+RUNS = {
+    "Intersect-Connect/intersect-connect-wordpress": (6, 1),
+    "WhiteAssassins/Intersect_CMS main_ci4": (34, 1),
+    "WhiteAssassins/Intersect_CMS codeigniter3": (16, 0),
+    "Thomasfds/intersect-cms": (16, 5),
+    "Intersect CMS Unleashed": (39, 2),
+    "intersect-tool": (34, 1),
+    "OniSensei/Intersect-Admin": (35, 0),
+    "IntersectTS": (66, 7),
+}
 
 
 # What only QM_COMPATIBILITY=intersect adds; the Type of a variable is a number with it.
@@ -204,6 +219,8 @@ SESSIONS: dict[str, list[Step]] = {
             is_form=True,
         ),
         get("/users/Blogger", reads={"Id": str}, strict=404),
+        # Version 1.1, by curl with an array.
+        token(is_multipart=True, strict=415),
     ],
     # A moderation tool for the desktop.
     "intersect-tool": [
@@ -226,6 +243,15 @@ SESSIONS: dict[str, list[Step]] = {
         post("/variables/global/{variable}", {"value": 150}, reads={"Value": 150, "Type": 2}),
         get("/logs/user/{user_id}/activity?page=0&pageSize=20", reads={"Values": list}),
         *GUILDS,
+        # Without an ampersand.
+        get(
+            "/guilds/{guild}/members?page=0pageSize=20",
+            reads={"Values.0.Name": "{player}"},
+            strict=400,
+        ),
+        get("/users?page=0&pageSize=undefined", reads={"Values.0.Name": str}, strict=400),
+        get("/guilds/{guild}/variables", reads={}),
+        post("/guilds/{guild}/variables/{variable}", {"value": 80}, reads={"Value": 80}),
         post(
             "/players/{player}/items/take",
             {"itemid": "{item}", "quantity": 1},
@@ -279,7 +305,7 @@ SESSIONS: dict[str, list[Step]] = {
         ),
     ],
     # A library: what the programs send that are made with it.
-    "IntersectTS 1.1.3": [
+    "IntersectTS": [
         get("/info", reads={"name": str, "port": int}),
         get("/info/authorized", reads={"authorized": True}),
         get("/players/{player}/variables", reads={"0.VariableId": str}),

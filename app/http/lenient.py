@@ -67,22 +67,27 @@ def _convert(field: Field[Any], text: Any, is_compatible: bool) -> Any:
     return text if isinstance(field, Integer) else WORDS.get(text.lower(), text)
 
 
-def without_unusable(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
+def without_unusable(
+    schema: Schema, values: dict[str, Any], is_query: bool = False
+) -> dict[str, Any]:
     """Return the arguments of a list without invalid ones, which public clients send for defaults.
 
-    Numbers below the minimum, short searches and unknown orders are dropped, other texts are not.
+    Numbers below the minimum, short searches and unknown orders are dropped. In a query, so is
+    text for a number: clients send pageSize=undefined, and forget an ampersand.
     """
     fields = fields_by_name(schema)
     return {
         name: value
         for name, value in values.items()
-        if name not in LIST_ARGUMENTS or name not in fields or _is_usable(fields[name], value)
+        if name not in LIST_ARGUMENTS
+        or name not in fields
+        or _is_usable(fields[name], value, is_query)
     }
 
 
-def _is_usable(field: Field[Any], value: Any) -> bool:
+def _is_usable(field: Field[Any], value: Any, is_query: bool) -> bool:
     if isinstance(field, Integer) and not DIGITS.fullmatch(str(value)):
-        return True
+        return not is_query
     try:
         field.deserialize(value)
     except ValidationError:

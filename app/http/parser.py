@@ -7,6 +7,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any, Literal, NoReturn
 from urllib.parse import parse_qsl
 
@@ -16,6 +17,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError
 from marshmallow.fields import Nested
 from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
+from werkzeug.formparser import FormDataParser
 
 from app.errors import Invalid
 from app.http.lenient import (
@@ -30,7 +32,7 @@ from app.http.lenient import (
 
 # marshmallow's message.
 UNKNOWN = "Unknown field."
-FORM = "application/x-www-form-urlencoded"
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 MAX_FIELDS = 100
 MAX_ERRORS = 20
 MAX_NAME_LENGTH = 100
@@ -67,7 +69,7 @@ class RequestParser(FlaskParser):
 
     def load_querystring(self, req: Request, schema: Schema) -> dict[str, Any]:
         values: dict[str, Any] = req.args.to_dict()
-        return without_unusable(schema, values) if _is_compatible() else values
+        return without_unusable(schema, values, is_query=True) if _is_compatible() else values
 
     def handle_error(self, error: ValidationError, req: Any, schema: Schema, **_: Any) -> NoReturn:
         (messages,) = error.messages.values()  # type: ignore[union-attr] # by location
@@ -172,11 +174,11 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
 
     No field may be repeated. With a schema, unknown fields are ignored.
     """
-    if request.mimetype != FORM:
+    if request.mimetype != FORM and not (request.mimetype == MULTIPART and _is_compatible()):
         return read_json()
     try:
-        pairs = parse_qsl(read_body().decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
-    except ValueError:
+        pairs = _form_pairs(read_body())
+    except (ValueError, RequestEntityTooLarge):
         raise Invalid("The request body is not a valid form.") from None
     if known:
         names = {name.lower() for name in fields_by_name(known)}
@@ -184,6 +186,16 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     counts = Counter(name for name, _ in pairs)
     refuse_repeated(name for name, count in counts.items() if count > 1)
     return with_objects(pairs) if known else dict(pairs)
+
+
+def _form_pairs(body: bytes) -> list[tuple[str, str]]:
+    """Return the names and values of a form; files are ignored."""
+    if request.mimetype == FORM:
+        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    parser = FormDataParser(max_form_parts=MAX_FIELDS, silent=False)
+    options = request.mimetype_params
+    _, form, _ = parser.parse(BytesIO(body), MULTIPART, len(body), options)
+    return list(form.items(multi=True))
 
 
 def _flatten(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:

@@ -13,15 +13,13 @@ from app.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, guid, make_guild, numbered_guid, sha256
 from tests.game import playing
-from tests.public_clients import ADDED, SESSIONS
+from tests.public_clients import ADDED, RUNS, SESSIONS
 
 POTION, ARENA, RATE, GUILD, STEP = map(numbered_guid, range(1, 6))
 PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.rst").read_text()
-# By client, how many of its requests the page says to work.
-CLAIMED = {
-    name: int(count)
-    for name, count in re.findall(r"^   \* - (.+)\n     - (\d+) of \2$", PAGE, re.M)
-}
+ROW = r"^   \* - (.+)\n     - (\d+) of \2\n     - (\d+) of (\d+)$"
+# By client, how many of its requests the page says to work, and of its calls of how many.
+CLAIMED = {name: tuple(map(int, counts)) for name, *counts in re.findall(ROW, PAGE, re.M)}
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
@@ -110,6 +108,8 @@ class Session:
     def take(self, step):
         body = filled(step.body, self._values)
         sent = {"data": body} if step.is_form else {"json": body} if body is not None else {}
+        if step.is_multipart:
+            sent = {"data": body, "content_type": "multipart/form-data"}
         if step.method == "GET":
             # Some send a Content-Type with every request.
             sent = {"content_type": "application/json"}
@@ -148,11 +148,14 @@ def test_the_session_of_a_public_client(session, values, mode, name):
             if mode == "intersect" or not path.endswith(ADDED):
                 assert_read(answer.json, path, wanted)
     # The page claims what the sessions have shown.
-    assert len(SESSIONS[name]) == CLAIMED[name], "docs/compatibility.rst is out of date"
+    assert len(SESSIONS[name]) == CLAIMED[name][0], "docs/compatibility.rst is out of date"
 
 
-def test_the_page_names_the_clients_whose_sessions_are_replayed():
-    assert CLAIMED.keys() == SESSIONS.keys()
+def test_the_page_names_the_clients_that_were_replayed_and_run():
+    assert CLAIMED.keys() == SESSIONS.keys() == RUNS.keys()
+    assert {name: counts[1:] for name, counts in CLAIMED.items()} == {
+        name: (done, done + own) for name, (done, own) in RUNS.items()
+    }
 
 
 @pytest.fixture
@@ -236,6 +239,7 @@ DIFFERENCES = [
     ("GET", "/players/online?sortBy=level", None, (200, "Hero"), (200, "Hero")),
     ("POST", "/players/online", {"page": -1, "count": -1}, (400, "page"), (200, "Hero")),
     ("POST", "/players", {"page": "x"}, (400, "page"), (400, "page")),
+    ("GET", "/players?pageSize=undefined", None, (400, "pageSize"), (200, '"PageSize":5')),
     ("GET", f"/players/Hero/variables/{STEP}", None, (404, ""), (200, f'"{STEP}","Value":0')),
     ("GET", f"/players/Hero/variables/{STEP}/value", None, (404, ""), (200, '"value":0')),
     ("GET", f"/players/Hero/variables/{ARENA}", None, (404, ""), (404, f"'{ARENA}'")),
@@ -271,6 +275,23 @@ def test_what_the_setting_changes(client, session, db, mode):
         answer = client.open(f"/api/v1{path}", method=method, json=body, headers=session._headers)
         status, part = answers[mode == "intersect"]
         assert (answer.status_code, part in answer.text) == (status, True), (path, answer.text)
+
+
+@pytest.mark.parametrize("mode", ["intersect"], indirect=True)
+def test_a_form_in_parts_that_cannot_be_read_is_refused(client, values):
+    part = '--x\r\nContent-Disposition: form-data; name="{}"\r\n\r\npassword\r\n'
+    once, twice = part.format("grant_type"), part.format("grant_type") * 2
+    many = "".join(part.format(f"f{n}") for n in range(101))
+    for body, boundary, text in (
+        (f"{once}--x--", "", "not a valid form"),
+        (once, "; boundary=x", "not a valid form"),
+        (f"{many}--x--", "; boundary=x", "not a valid form"),
+        (f"{twice}--x--", "; boundary=x", "given once"),
+        (f"{once}--x--", "; boundary=x", "username"),
+    ):
+        kind = f"multipart/form-data{boundary}"
+        answer = client.post("/api/oauth/token", data=body.encode(), content_type=kind)
+        assert (answer.status_code, text in answer.json["Message"]) == (400, True), answer.json
 
 
 def test_the_name_and_port_need_no_token(client, mode):
