@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from pymongo.errors import (
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.changes import PENDING, Intent, SubjectKind
+from app.changes import JOURNAL_LENGTH, PENDING, Intent, SubjectKind
 from app.storage.committed import committed
 from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
@@ -94,6 +95,9 @@ BATCH = 500
 READ = ["Name", "UserId", "Stamp", "Journal"]
 # The maximum number of remembered documents; the index finds the others.
 MOST_NOTED = 10_000
+# After so many changes of a document by one worker, its entries move at once: a change of a
+# document with a full Journal must move them first.
+URGENT = JOURNAL_LENGTH // 4
 
 
 class Holder(NamedTuple):
@@ -150,8 +154,10 @@ class Journals:
         # A secondary may lag behind the document that was read, and lack its moved entries.
         self._history = db[NAME].with_options(read_preference=ReadPreference.PRIMARY)
         # The threads of a worker add to it, and the mover replaces it.
-        self._noted: dict[SubjectKind, set[Any]] = {}
+        self._noted: dict[SubjectKind, Counter[Any]] = {}
         self._noted_lock = threading.Lock()
+        # Wakes the mover.
+        self.is_urgent = threading.Event()
         self._may_bypass = True
         self._event_log = EventLog(db)
         self._erasures = ErasureRecords(db)
@@ -159,9 +165,11 @@ class Journals:
     def note(self, kind: SubjectKind, id_: Any) -> None:
         """Remember a document that this process has just changed, for move_noted."""
         with self._noted_lock:
-            noted = self._noted.setdefault(kind, set())
+            noted = self._noted.setdefault(kind, Counter())
             if len(noted) < MOST_NOTED:
-                noted.add(id_)
+                noted[id_] += 1
+            if noted[id_] == URGENT:
+                self.is_urgent.set()
 
     def move_noted(self) -> None:
         """Move the entries of all documents that this process has changed since the last call."""

@@ -1,9 +1,10 @@
 """The thread of a worker that moves entries from Journals to history.
 
-After a short delay, it moves the entries of its own worker, many at once. From time to time, it
-also moves those that others left behind: a killed worker, or a command. Only the delay until an
-entry appears in history depends on it: if a Journal is full, the next writer moves its entries. The
-thread also runs other chores that finish the work of killed workers.
+After a short delay, it moves the entries of its own worker, many at once; if a document changes
+often, at once. From time to time, it also moves those that others left behind: a killed worker, or
+a command. Only the delay until an entry appears in history depends on it: if a Journal is full, the
+next writer moves its entries. The thread also runs other chores that finish the work of killed
+workers.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Mover:
     def end(self) -> None:
         """Stop moving in the background."""
         self._ended.set()
+        self._journals.is_urgent.set()
         atexit.unregister(self._finish)
 
     def _finish(self) -> None:
@@ -72,8 +74,10 @@ class Mover:
                 self._try_to_move()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._pause):
-            if self._is_ready():
+        while not self._ended.is_set():
+            self._journals.is_urgent.wait(self._pause)
+            self._journals.is_urgent.clear()
+            if self._is_ready() and not self._ended.is_set():
                 self._try_to_move()
 
     def _try_to_move(self) -> None:

@@ -212,6 +212,7 @@ def test_the_mover_survives_a_database_that_is_away(caplog):
     moved = threading.Event()
 
     class Away:
+        is_urgent = threading.Event()
         tries = 0
 
         def move_noted(self):
@@ -235,6 +236,30 @@ def test_the_mover_survives_a_database_that_is_away(caplog):
     finally:
         mover.end()
     assert caplog.text.count("could not be moved") == 2
+
+
+def test_the_mover_does_not_let_a_journal_fill_up():
+    moved = threading.Event()
+
+    class Frequent(Journals):
+        def move_noted(self):
+            moved.set()
+
+    class Part:
+        journals = Frequent(mongomock.MongoClient().test, 0)
+        clock = _Clock()
+
+    mover = Mover(Part(), [], lambda: True, pause=3600)
+    mover.begin()
+    try:
+        for _ in range(journal.URGENT - 1):
+            Part.journals.note(PLAYER, "often")
+            Part.journals.note(PLAYER, object())
+        assert not Part.journals.is_urgent.is_set()
+        Part.journals.note(PLAYER, "often")
+        assert moved.wait(10)
+    finally:
+        mover.end()
 
 
 def test_a_worker_moves_what_it_has_changed(real_db):
