@@ -11,7 +11,7 @@ COVERAGE ?=
 # make world: options of docs/examples/game_server.py.
 WORLD ?=
 # make bench: seconds for each cell, rounds, players, and which servers and cells (all by default).
-SECONDS ?= 10
+SECONDS ?= 6
 ROUNDS ?= 2
 PLAYERS ?= 200000
 SERVERS ?=
@@ -53,7 +53,7 @@ LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocl
 
 .DEFAULT_GOAL := help
 .PHONY: help run world test test-all quick lint format types audit check contract coverage hooks lock locked release \
-	dist bench bench-growth bench-console chaos screenshots clean
+	dist bench bench-growth chaos screenshots clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -132,10 +132,7 @@ bench: .venv/bench.stamp ## Compare the speed with other frameworks (SECONDS=2 S
 		--players $(PLAYERS) --servers '$(SERVERS)' --cells '$(CELLS)'
 
 bench-growth: .venv/bench.stamp ## Measure the cost of a request as the database grows (SIZES=10000,100000 for smaller ones)
-	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES) --seconds $(SECONDS)
-
-bench-console: .venv/bench.stamp ## Measure the cost of a page of the console (PLAYERS=20000 for a smaller database)
-	@$(BIN)/python -m benchmarks.console --players $(PLAYERS)
+	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES)
 
 chaos: .venv/test.stamp ## Inject faults under load, for hours (WRITES=20000 STORMS=1 EXAMPLES=9 for a short run)
 	@$(BIN)/python -m tests.system.chaos --writes $(WRITES) --rounds $(STORMS) --examples $(EXAMPLES)

@@ -1,16 +1,13 @@
-"""Cells for rows of batches, and for look-ups while a batch is carried out."""
+"""The cell for rows of batches."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks import load
 from benchmarks.cells import MOVE_SECONDS, Cell, given_in_all, lookup, lookups
 from benchmarks.checks import WrongAnswer
 from benchmarks.load import Request
@@ -22,8 +19,9 @@ from benchmarks.worlds import GIVEN_ITEM, World
 BATCHES = "/api/v1/batches"
 # How many clients carry out a batch at the same time: one for each worker.
 CALLERS = 2
-# How many batches are carried out one after another, each with one row for each player.
-REPEATS = 4
+# How many batches are carried out one after another, each with one row for each player: in the two
+# rounds of a full run, they have some 100,000 rows.
+REPEATS = 13
 
 
 def measure_rows(run: Run, round_: int, _: Cell, served: Running, __: Path) -> Sample:
@@ -52,27 +50,6 @@ def measure_rows(run: Run, round_: int, _: Cell, served: Running, __: Path) -> S
         *(served.server.name, "l", round_, rows / elapsed),
         *(1000 * median(latencies), 1000 * quantiles([*latencies, *latencies], n=100)[98]),
         *(worker_ms, mongod_ms, memory.resident, memory.own),
-    )
-
-
-def measure_beside(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> Sample:
-    """Measure look-ups while a client carries out one batch after another."""
-    world = served.world
-    world.reset()
-    file = load.write_requests(data / "requests.txt", cell.requests(world))
-    workers = served.workers(CALLERS)
-    with carried_out_beside(served):
-        workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
-        counted = load.run(served.base, file, served.token, run.seconds)
-        costs = (workers_cpu.seconds(), mongod_cpu.seconds())
-    if counted.refused or counted.broken:
-        raise WrongAnswer(f"{counted.refused} look-ups beside a batch were refused.")
-    forget(world)
-    worker_ms, mongod_ms = (1000 * cost / counted.requests for cost in costs)
-    memory = memory_of(workers)
-    return Sample(
-        *(served.server.name, "m", round_, counted.per_second, counted.p50_ms),
-        *(counted.p99_ms, worker_ms, mongod_ms, memory.resident, memory.own),
     )
 
 
@@ -117,48 +94,6 @@ def carry_out(served: Running, batch: str) -> list[float]:
     return latencies
 
 
-# How many batches are planned in advance.
-AHEAD = 4
-
-
-@contextmanager
-def carried_out_beside(served: Running) -> Iterator[None]:
-    """Carry out batches with one client for as long as the block lasts."""
-    # The workers also carry out started batches.
-    batches = [plan(served) for _ in range(AHEAD)]
-    is_over = threading.Event()
-    ran_out = threading.Event()
-
-    def call() -> None:
-        connection = served.connect()
-        while not is_over.is_set() and batches:
-            request = Request("POST", f"{BATCHES}/{batches[0]}/advance")
-            status, body = exchange(connection, request, served.token)
-            if status == 200 and json.loads(body)["State"] == "done":
-                batches.pop(0)
-        if not is_over.is_set():
-            ran_out.set()
-        connection.close()
-
-    def refill() -> None:
-        # Planning is part of the load, as in real use.
-        while not is_over.wait(0.05):
-            if len(batches) < AHEAD:
-                batches.append(plan(served))
-
-    threads = [threading.Thread(target=work) for work in (call, refill)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join()
-    if ran_out.is_set():
-        raise WrongAnswer("The batches beside the look-ups ended before them.")
-
-
 def forget(world: World) -> None:
     """Remove all batches, and reset what they changed."""
     world.reset()
@@ -166,7 +101,4 @@ def forget(world: World) -> None:
         world.db[name].delete_many({})
 
 
-BATCH_CELLS = (
-    Cell("l", "row of a batch", lookups, lookup, measure=measure_rows),
-    Cell("m", "lookup by name beside a batch", lookups, lookup, measure=measure_beside),
-)
+ROWS = Cell("l", "row of a batch", lookups, lookup, measure=measure_rows)

@@ -1,10 +1,13 @@
-"""make bench-console: the cost of pages of the console, in CPU and in bytes."""
+"""The cell for pages of the console: their cost in CPU and in bytes."""
 
 from __future__ import annotations
 
 import http.client
 import re
+import time
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import click
@@ -12,14 +15,15 @@ import click
 from app.console.session.sessions import COOKIE
 from app.oauth.store import RefreshTokens
 from benchmarks import worlds
-from benchmarks.meters import Meter
-from benchmarks.servers import QUARTERMASTER, Running, running
+from benchmarks.cells import Cell, lookup, lookups
+from benchmarks.meters import Meter, memory_of
+from benchmarks.samples import Run, Sample
+from benchmarks.servers import Running
 from benchmarks.worlds import World
 
 REPEATS = 40
 WARM_UP = 5
-# The limits of a page.
-MOST_MS, MOST_FIRST, MOST_AFTER = 6.0, 30_000, 10_000
+WORKERS = 2
 FILE = re.compile(r'(?:href|src)="(/console/files/[^"]+)"')
 MODULE = re.compile(r'from "\./([^"]+)"')
 
@@ -30,23 +34,24 @@ class Page(NamedTuple):
     path: str
     worker_ms: float
     mongod_ms: float
+    median_ms: float
+    longest_ms: float
     size: int
 
 
-@click.command()
-@click.option("--players", default=200_000, type=click.IntRange(1000), show_default=True)
-@click.option("--data", default=worlds.DATA, type=click.Path(path_type=Path), help="Kept data.")
-def main(players: int, data: Path) -> None:
-    """Measure the pages of the console on a large world."""
-    data.mkdir(parents=True, exist_ok=True)
-    with (
-        worlds.opened(data, players) as (world,),
-        running(QUARTERMASTER, world, world.token(), 1, data) as served,
-    ):
-        browser = Browser(served, session_of(world))
-        files = browser.size_of_files()
-        pages = [browser.measure(path) for path in paths(world)]
-    show(pages, files)
+def measure_pages(_: Run, round_: int, cell: Cell, served: Running, __: Path) -> Sample:
+    """Measure all pages, one request after another; the sample is of the most expensive one."""
+    browser = Browser(served, session_of(served.world))
+    files = browser.size_of_files()
+    pages = [browser.measure(path) for path in paths(served.world)]
+    show(pages)
+    most = max(pages, key=lambda page: page.worker_ms)
+    memory = memory_of(served.workers(WORKERS))
+    return Sample(
+        *(served.server.name, cell.key, round_, 1000 / most.median_ms, most.median_ms),
+        *(most.longest_ms, most.worker_ms, most.mongod_ms, memory.resident, memory.own),
+        first_visit=files + max(page.size for page in pages),
+    )
 
 
 def session_of(world: World) -> str:
@@ -94,12 +99,15 @@ class Browser:
         connection = self._served.connect()
         for _ in range(WARM_UP):
             size = self._get(connection, path)
-        worker, mongod = Meter(self._served.workers(1)), Meter([self._served.world.mongod])
+        workers, mongod = Meter(self._served.workers(WORKERS)), Meter([self._served.world.mongod])
+        times = [time.perf_counter()]
         for _ in range(REPEATS):
             self._get(connection, path)
-        costs = (1000 * meter.seconds() / REPEATS for meter in (worker, mongod))
+            times.append(time.perf_counter())
+        costs = (1000 * meter.seconds() / REPEATS for meter in (workers, mongod))
         connection.close()
-        return Page(path, *costs, size)
+        took = [1000 * (end - begun) for begun, end in pairwise(times)]
+        return Page(path, *costs, median(took), max(took), size)
 
     def size_of_files(self) -> int:
         """Return the bytes of the stylesheet, the icon and all modules."""
@@ -130,20 +138,11 @@ class Browser:
         return head + len(body)
 
 
-def show(pages: list[Page], files: int) -> None:
-    click.echo(f"{'page':<58} {'worker ms':>10} {'MongoDB ms':>11} {'bytes':>7}")
+def show(pages: list[Page]) -> None:
     for page in pages:
-        late = " too slow" if page.worker_ms > MOST_MS else ""
-        large = " too large" if page.size > MOST_AFTER else ""
-        click.echo(
-            f"{page.path:<58} {page.worker_ms:>10.1f} {page.mongod_ms:>11.1f} {page.size:>7,}"
-            f"{late}{large}"
-        )
-    first = files + max(page.size for page in pages)
-    click.echo(
-        f"Files: {files:,} bytes, once. A first visit sends {first:,} of {MOST_FIRST:,} at most."
-    )
+        cost = f"{page.worker_ms:>8.1f} ms CPU {page.mongod_ms:>6.1f} of MongoDB"
+        click.echo(f"\n  {page.path:<58}{cost} {page.size:>7,} bytes", nl=False, err=True)
+    click.echo(err=True)
 
 
-if __name__ == "__main__":
-    main()
+PAGES = Cell("n", "console, the most expensive page", lookups, lookup, measure=measure_pages)

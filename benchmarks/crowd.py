@@ -1,4 +1,4 @@
-"""Many clients give items at once: to many players, to a few, to one."""
+"""Cells in which many clients change one document at once: a player, or a global variable."""
 
 from __future__ import annotations
 
@@ -6,67 +6,61 @@ import re
 import time
 import urllib.request
 from pathlib import Path
-from typing import NamedTuple
 
+from app.demo import world as names
 from benchmarks import load
-from benchmarks.cells import CELLS, gives_to
-from benchmarks.checks import WrongAnswer, check_effects, check_entries
-from benchmarks.load import Load
+from benchmarks.cells import Cell, given_in_all, gives_to, lookup
+from benchmarks.checks import WrongAnswer
+from benchmarks.load import MARK, Request
+from benchmarks.meters import Meter, memory_of
+from benchmarks.samples import Run, Sample
 from benchmarks.servers import Running
-from benchmarks.worlds import World
+from benchmarks.worlds import GLOBAL, World
 
 CLIENTS = 32
-GROUPS = (1000, 8, 1)
-WARM_UP_SECONDS = 2
+WORKERS = 2
 SETTLE_SECONDS = 6.0
-GIVE = next(cell for cell in CELLS if cell.key == "d")
-# Every attempt to change a player is one of these commands, whether it succeeds or not; so is
+# Every attempt to change a document is one of these commands, whether it succeeds or not; so is
 # removing moved entries from a Journal.
 ATTEMPTS = ("update", "findAndModify")
 RETRIES = re.compile(r"^\w*retries\w*(?:\{[^}]*\})? (\S+)", re.MULTILINE)
 
 
-class Crowd(NamedTuple):
-    """The result of gives by many clients to some players."""
-
-    players: int
-    load: Load
-    # From the service's metrics; MongoDB does not distinguish retries from moving entries.
-    retries: float
-
-    @property
-    def retries_each(self) -> float:
-        return self.retries / max(1, self.load.served)
-
-    @property
-    def refused_part(self) -> float:
-        return self.load.refused / self.load.requests
+def gives(world: World) -> list[Request]:
+    return gives_to(world.written_names[:1])
 
 
-def crowds(served: Running, seconds: int, data: Path) -> list[Crowd]:
-    return [crowd(served, players, seconds, data) for players in GROUPS]
+def settings(_: World) -> list[Request]:
+    path = f"/api/v1/variables/global/{names.guid(*GLOBAL)}"
+    return [Request("POST", path, f'{{"value":{MARK}}}')]
 
 
-def crowd(served: Running, players: int, seconds: int, data: Path) -> Crowd:
-    """Let all clients give to the same players, and count attempts and retries."""
+def measure_crowd(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> Sample:
+    """Let all clients change the same document, and count retries."""
     world = served.world
-    names = world.written_names[:players]
-    file = load.write_requests(data / "requests.txt", gives_to(names))
-    if seconds > WARM_UP_SECONDS:
-        load.run(served.base, file, served.token, WARM_UP_SECONDS, CLIENTS)
-        settle(world)
+    file = load.write_requests(data / "requests.txt", cell.requests(world))
     world.reset()
-    before = count_retries(served)
-    counted = load.run(served.base, file, served.token, seconds, CLIENTS)
+    before, workers = count_retries(served), served.workers(WORKERS)
+    workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
+    counted = load.run(served.base, file, served.token, run.seconds, CLIENTS)
     settle(world)
-    if counted.broken:
-        raise WrongAnswer(f"{counted.broken} gives to {players} players broke.")
     world.wait_for_movers()
-    check_effects(GIVE, world, counted, CLIENTS)
-    check_entries(GIVE, served)
-    retries = count_retries(served) - before
+    costs = (workers_cpu.seconds(), mongod_cpu.seconds())
+    entries, effects = world.entries(), cell.effects(world) if cell.effects else 0
+    is_right = counted.requests <= effects == entries <= counted.requests + CLIENTS
+    if counted.refused or counted.broken or not is_right:
+        raise WrongAnswer(
+            f"{cell.name}: {counted} took effect {effects} times in {entries} entries."
+        )
+    retries = (count_retries(served) - before) / counted.requests
     world.reset()
-    return Crowd(len(names), counted, retries)
+    memory = memory_of(workers)
+    return Sample(
+        *(served.server.name, cell.key, round_, counted.per_second, counted.p50_ms),
+        *(counted.p99_ms, *(1000 * cost / counted.requests for cost in costs)),
+        *(memory.resident, memory.own),
+        retries=retries,
+    )
 
 
 def settle(world: World) -> None:
@@ -87,3 +81,12 @@ def count_retries(served: Running) -> float:
     """Return the number of retries in the service's metrics."""
     with urllib.request.urlopen(f"{served.base}/metrics", timeout=10) as answer:  # noqa: S310 (our own server)
         return sum(map(float, RETRIES.findall(answer.read().decode())))
+
+
+CROWD_CELLS = (
+    Cell("o", f"give to one player, {CLIENTS} clients", gives, lookup, given_in_all, measure_crowd),
+    Cell(
+        *("p", f"set one global variable, {CLIENTS} clients"),
+        *(settings, lookup, World.entries, measure_crowd),
+    ),
+)

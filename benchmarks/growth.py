@@ -9,7 +9,6 @@ import click
 
 from benchmarks import load, worlds
 from benchmarks.checks import WrongAnswer
-from benchmarks.crowd import crowds
 from benchmarks.growth_report import PER_PLAYER, Growth, markdown, table
 from benchmarks.samples import machine_of
 from benchmarks.servers import QUARTERMASTER, Running, running
@@ -20,7 +19,6 @@ from benchmarks.worlds import World
 
 SIZES = "10000,100000,1000000"
 REQUESTS = 500
-SECONDS = 10
 # A walk that takes longer than this is not linear, and is aborted.
 WALK_SECONDS = 900
 
@@ -28,24 +26,18 @@ WALK_SECONDS = 900
 @click.command()
 @click.option("--sizes", default=SIZES, show_default=True, help="Players, smallest first.")
 @click.option("--requests", default=REQUESTS, type=click.IntRange(5), show_default=True)
-@click.option("--seconds", default=SECONDS, type=click.IntRange(1), show_default=True)
 @click.option("--walk-seconds", default=WALK_SECONDS, show_default=True, help="The longest walk.")
 @click.option("--data", default=worlds.DATA, type=click.Path(path_type=Path), help="Kept data.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the results go.")
-def main(
-    sizes: str, requests: int, seconds: int, walk_seconds: int, data: Path, output: Path | None
-) -> None:
+def main(sizes: str, requests: int, walk_seconds: int, data: Path, output: Path | None) -> None:
     """Measure Quartermaster on growing worlds, and write growth.md."""
     load.require_wrk()
     data.mkdir(parents=True, exist_ok=True)
-    growth = Growth(
-        is_full=(sizes, requests >= REQUESTS, seconds >= SECONDS) == (SIZES, True, True)
-    )
+    growth = Growth(is_full=sizes == SIZES and requests >= REQUESTS)
     try:
         with worlds.opened(data, *map(int, sizes.split(",")), per_player=PER_PLAYER) as seeded:
             growth.machine = machine_of(seeded[0])
             measure_sizes(growth, seeded, requests, walk_seconds, data)
-            measure_crowds(growth, seeded[-1], seconds, data)
     except WrongAnswer as wrong:
         raise click.ClickException(f"{wrong} Nothing was written.") from wrong
     write(growth, output or (Path(__file__).parent if growth.is_full else data))
@@ -72,12 +64,6 @@ def measure_sizes(
             told = ", ".join(f"{timing.median_ms:.2f} ms" for timing in figures)
             click.echo(f"{figures[0].cell:<24}{told}", err=True)
         growth.walk = walk(started[-1], walk_seconds)
-
-
-def measure_crowds(growth: Growth, world: World, seconds: int, data: Path) -> None:
-    click.echo("Many clients give at once.", err=True)
-    with running(QUARTERMASTER, world, world.token(), 2, data) as served:
-        growth.crowds = crowds(served, seconds, data)
 
 
 if __name__ == "__main__":

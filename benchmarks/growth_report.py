@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from benchmarks.crowd import CLIENTS, GROUPS, Crowd
 from benchmarks.history_cells import EVENING
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import Target
@@ -15,8 +14,7 @@ from benchmarks.walk import PAGE_SIZE, Walk
 Table = Callable[[Row, list[Row]], str]
 
 PER_PLAYER = 5
-FLAT, WALK = 1.5, 2.0
-RETRIES_EACH, REFUSED_PART = 4.0, 0.01
+FLAT, COMMON, WALK = 1.5, 3.0, 2.0
 # The longest acceptable time to list what one person did in an evening.
 EVENING_MS = 50.0
 
@@ -29,7 +27,6 @@ class Growth:
     machine: str = ""
     timings: list[Timing] = field(default_factory=list)
     walk: Walk | None = None
-    crowds: list[Crowd] = field(default_factory=list)
 
     @property
     def sizes(self) -> list[int]:
@@ -48,23 +45,15 @@ class Growth:
         smallest, *_, largest = self.of(cell)
         return largest.median_ms / smallest.median_ms
 
-    def crowd(self, players: int) -> Crowd:
-        return self.crowds[GROUPS.index(players)]
-
-
-def is_flat(cell: str) -> bool:
-    """Tell whether the cost of a cell must not grow; a search that finds a share of all may."""
-    return COMMON_TEXT not in cell
-
 
 def targets(growth: Growth) -> list[Target]:
-    return [*_flat(growth), *_found(growth), *_walked(growth), *_crowded(growth)]
+    return [*_flat(growth), *_found(growth), *_walked(growth)]
 
 
 def _flat(growth: Growth) -> Iterator[Target]:
     for cell in growth.cells:
-        if is_flat(cell):
-            yield Target(f"{cell}: largest to smallest world", growth.ratio(cell), FLAT)
+        most = COMMON if COMMON_TEXT in cell else FLAT
+        yield Target(f"{cell}: largest to smallest world", growth.ratio(cell), most)
 
 
 def _found(growth: Growth) -> Iterator[Target]:
@@ -82,26 +71,9 @@ def _walked(growth: Growth) -> Iterator[Target]:
         )
 
 
-def _crowded(growth: Growth) -> Iterator[Target]:
-    many, few, one = (growth.crowd(players).load for players in GROUPS)
-    text = f"give to {GROUPS[0]:,} players to give to {GROUPS[1]}: time per request"
-    yield Target(text, few.per_second / many.per_second, 1.0)
-    alone = growth.crowd(1)
-    yield Target(
-        f"give to one player by {CLIENTS} clients: retries per give",
-        alone.retries_each,
-        RETRIES_EACH,
-    )
-    yield Target(
-        f"give to one player by {CLIENTS} clients: part refused",
-        one.refused / one.requests,
-        REFUSED_PART,
-    )
-
-
 def table(growth: Growth) -> str:
     """Return all tables, for a terminal."""
-    parts = [_timings(growth, aligned), _walk(growth, aligned), _crowds(growth, aligned)]
+    parts = [_timings(growth, aligned), _walk(growth, aligned)]
     return "\n\n".join(["", *parts, _targets(growth, aligned), ""])
 
 
@@ -117,9 +89,6 @@ def markdown(growth: Growth) -> str:
             "for each player.\n",
             f"{_timings(growth, markdown_table)}\n",
             f"## Walking all players, {PAGE_SIZE} to a page\n\n{_walk(growth, markdown_table)}\n",
-            f"## Giving at once\n\n{CLIENTS} clients and two workers on the largest world. A retry "
-            "is an attempt to write that another writer came before, counted by the service.\n",
-            f"{_crowds(growth, markdown_table)}\n",
         ]
     )
 
@@ -145,18 +114,6 @@ def _walk(growth: Growth, layout: Table) -> str:
     done = f"{len(walked.seconds):,} of {walked.pages:,} pages in {sum(walked.seconds):.0f} s"
     rows.append([done if walked.is_whole else f"{done}: given up", "-"])
     return layout(["from page", "ms per page"], rows)
-
-
-def _crowds(growth: Growth, layout: Table) -> str:
-    head = ["players given to", "req/s", "p50 ms", "p99 ms", "503s", "retries per give"]
-    rows = [
-        [
-            *(f"{c.players:,}", f"{c.load.per_second:.0f}", f"{c.load.p50_ms:.1f}"),
-            *(f"{c.load.p99_ms:.1f}", str(c.load.refused), f"{c.retries_each:.2f}"),
-        ]
-        for c in growth.crowds
-    ]
-    return layout(head, rows)
 
 
 def _targets(growth: Growth, layout: Table) -> str:

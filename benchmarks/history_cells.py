@@ -17,7 +17,7 @@ from benchmarks.load import Request
 from benchmarks.worlds import LONG_SECONDS, SECRET, World
 
 HISTORY = "/api/v1/history"
-PAGE_SIZE, LARGEST_PAGE = 50, 100
+PAGE_SIZE, LARGEST_PAGE = 25, 100
 NEWEST_FIRST = [("At", -1), ("_id", -1)]
 # The kinds of subjects that the caller of the benches may see.
 KINDS = ("player", "user", "bag", "object")
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 def newest(_: World) -> list[Request]:
-    return [Request("GET", HISTORY)]
+    return [Request("GET", f"{HISTORY}?pageSize={PAGE_SIZE}")]
 
 
 def evening(_: World) -> list[Request]:
@@ -43,7 +43,7 @@ def evening(_: World) -> list[Request]:
 def far_down(world: World) -> list[Request]:
     """Return the request for a page far down the list, by cursor."""
     (last,) = _stored(world, "player", 1, skip=_skipped(world) - 1)
-    return [Request("GET", f"{HISTORY}?after={quote(_cursor(last))}")]
+    return [Request("GET", f"{HISTORY}?pageSize={PAGE_SIZE}&after={quote(_cursor(last))}")]
 
 
 def newest_right(world: World, _: int) -> Document:

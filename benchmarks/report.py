@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.batch_cells import BATCH_CELLS
+from benchmarks.batch_cells import ROWS
 from benchmarks.cells import CELLS
+from benchmarks.console import PAGES
+from benchmarks.crowd import CROWD_CELLS
 from benchmarks.history_cells import HISTORY_CELLS
 from benchmarks.load import CONNECTIONS
 from benchmarks.samples import Run
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import FLOOR, targets
 
-BENCH_CELLS = (*CELLS, HISTORY_CELLS[0], *BATCH_CELLS)
+BENCH_CELLS = (*CELLS[:4], HISTORY_CELLS[0], ROWS, PAGES, *CROWD_CELLS)
 Table = Callable[[Row, list[Row]], str]
 
 HEAD = (
@@ -45,8 +47,9 @@ def markdown(run: Run) -> str:
 def _preface(run: Run) -> str:
     quick = "" if run.is_full else "**A partial run: some servers or cells are left out.** "
     return (
-        f"{quick}{run.players:,} players, {run.rounds} rounds of {run.seconds} s per cell with the "
-        f"servers in alternating order, 2 workers each, wrk with {CONNECTIONS} connections. "
+        f"{quick}{run.players:,} players, seeded in {run.seed_seconds:.0f} s, with an entry of "
+        f"history each. {run.rounds} rounds of {run.seconds} s per cell with the servers in "
+        f"alternating order, 2 workers each, wrk with {CONNECTIONS} connections. "
         f"{run.machine}. Absolute figures depend on the machine: compare ratios within one run. "
         "Differences below 10 % (p99: 30 %) are noise. Made by `make bench`.\n"
     )

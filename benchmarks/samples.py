@@ -25,6 +25,9 @@ class Sample(NamedTuple):
     mongod_ms: float
     resident_mb: float
     own_mb: float
+    # Of cells in which many change one document, and of pages of the console.
+    retries: float = 0.0
+    first_visit: float = 0.0
 
     @property
     def all_ms(self) -> float:
@@ -50,6 +53,7 @@ class Run:
     is_full: bool
     samples: list[Sample] = field(default_factory=list)
     machine: str = ""
+    seed_seconds: float = 0.0
 
     @property
     def servers(self) -> list[str]:

@@ -69,7 +69,7 @@ def under_granian(interface: str, app: str, threads: int) -> Callable[[int, int]
 
 
 QUARTERMASTER = Server(
-    "quartermaster", under_gunicorn("wsgi:app"), "abcdehilm", has_history=True, ready="/readyz"
+    "quartermaster", under_gunicorn("wsgi:app"), "abcdilnop", has_history=True, ready="/readyz"
 )
 SERVERS = (
     QUARTERMASTER,
