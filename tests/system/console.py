@@ -215,6 +215,9 @@ class Api:
     def post(self, path, because="", **body):
         return self._ask("POST", path, body, X_Reason=quote(because))
 
+    def put(self, path, **body):
+        return self._ask("PUT", path, body)
+
     def delete(self, path):
         return self._ask("DELETE", path)
 
