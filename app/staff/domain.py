@@ -8,6 +8,7 @@ from datetime import datetime
 
 from app.auth.permissions import (
     LIMIT_NAMES,
+    LIMITED,
     Permission,
     Rights,
     all_role_names,
@@ -76,20 +77,24 @@ def public_role(role: Document) -> Document:
     }
 
 
-def change_role(role: Document, *, wanted: Document, giver: Rights | None) -> Change:
+def change_role(
+    role: Document, *, wanted: Document, giver: Rights | None, power_role: str = ""
+) -> Change:
     """Replace what a role may do. The giver needs all that it may do before and after."""
     if role.get("RemovedAt"):
         raise NotFound("role", role["_id"])
     require_given(giver, role)
-    require_given(giver, wanted)
+    require_given(giver, wanted, limits_power=role["_id"] == power_role)
     return Change(wanted, public_role({**role, **wanted}))
 
 
-def create_role(role: Document, *, wanted: Document, giver: Rights | None, holders: int) -> Change:
+def create_role(
+    role: Document, *, wanted: Document, giver: Rights | None, holders: int, power_role: str = ""
+) -> Change:
     """Make a role of a name that no role has, or has no more, and that no account has."""
     if not role.get("RemovedAt"):
         raise RoleExists(role["_id"])
-    require_given(giver, wanted)
+    require_given(giver, wanted, limits_power=role["_id"] == power_role)
     if holders:
         raise RoleHeld(holders)
     fields = {**wanted, "RemovedAt": None}
@@ -104,9 +109,14 @@ def remove_role(role: Document, *, giver: Rights | None, now: datetime) -> Chang
     return Change({"Permissions": [], "RemovedAt": now}, {"Name": role["_id"]})
 
 
-def require_given(giver: Rights | None, role: Document) -> None:
-    """Raise MayNotGive if the giver may not do all that a role may; None may give anything."""
+def require_given(giver: Rights | None, role: Document, limits_power: bool = False) -> None:
+    """Raise MayNotGive if the giver may not do all that a role may; None may give anything.
+
+    If the role limits Power, it gives these limits to whatever Power allows.
+    """
     given = rights_of_role(role)
+    if limits_power:
+        given = given._replace(permissions=given.permissions.union(*LIMITED))
     if giver is None or covers(giver, given):
         return
     lacking = sorted(permission.value for permission in given.permissions - giver.permissions)

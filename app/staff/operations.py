@@ -12,7 +12,7 @@ from app.auth.permissions import RIGHTS, Permission
 from app.auth.scopes import KeyAccess
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
-from app.http.context import current
+from app.http.context import current, setting
 from app.naming import Lookup
 from app.operations import BY_CHANGES, Endpoint, Prepared
 from app.staff import domain
@@ -46,12 +46,17 @@ users = current(Users)
 def prepare_creation(args: Document) -> Prepared:
     wanted, holders = {**args}, roles.count_holders(args["Name"])
     del wanted["Name"]
-    rule = partial(domain.create_role, wanted=wanted, giver=guard.own_rights(), holders=holders)
-    return Prepared(READS, rule)
+    return Prepared(READS, partial(domain.create_role, holders=holders, **_given(wanted)))
+
+
+def _given(wanted: Document) -> Document:
+    """Return what a role would give, by whom, and which role limits Power."""
+    giver, power_role = guard.own_rights(), setting("POWER_ROLE")
+    return {"wanted": wanted, "giver": giver, "power_role": power_role}
 
 
 def prepare_change(args: Document) -> Prepared:
-    return Prepared(READS, partial(domain.change_role, wanted=args, giver=guard.own_rights()))
+    return Prepared(READS, partial(domain.change_role, **_given(args)))
 
 
 def prepare_removal(_: Document) -> Prepared:

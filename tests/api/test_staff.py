@@ -320,6 +320,22 @@ def test_nobody_changes_or_removes_a_role_that_may_do_more(staff, person):
         assert lead(request, body, status=403).json["Code"] == "MAY_NOT_GIVE", request
 
 
+def test_nobody_lifts_the_limits_of_power_by_its_role(app, staff, person):
+    """The role that limits Power need not move items itself."""
+    app.config["POWER_ROLE"] = "viewer"
+    limits = {"LargestQuantity": 10, "ItemsPerDay": 10, "RowsPerBatch": 10}
+    everything = [one.value for one in Permission]
+    staff("POST roles", {"Name": "lead", "Permissions": everything, "Limits": limits})
+    lead, free = person("lead"), {"Permissions": ["players.read"], "Limits": None}
+    assert lead("PUT roles/viewer", free, status=403).json["Code"] == "MAY_NOT_GIVE"
+    lead("PUT roles/viewer", {**free, "Limits": limits})
+    lead("DELETE roles/viewer")
+    made = {**free, "Name": "viewer"}
+    assert lead("POST roles", made, status=403).json["Code"] == "MAY_NOT_GIVE"
+    lead("POST roles", {**made, "Name": "guests"})
+    staff("POST roles", made)
+
+
 def test_a_limit_is_a_part_of_what_somebody_may_do(staff, person, world):
     more = [*SHIPPED["economy"][0], "users.read", "users.manage", "keys.manage"]
     staff("POST roles", {"Name": "low", "Permissions": more, "Limits": {"LargestQuantity": 10}})
