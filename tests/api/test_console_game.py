@@ -347,6 +347,17 @@ def test_the_list_of_actions_has_filters_and_pages(staff, player, world, db):
     staff.read("/game?after=x", 400)
 
 
+def test_a_variable_of_a_guild_that_a_tool_asked_for_is_told_in_words(staff, db):
+    subject = {"Kind": "guild", "Id": guid(), "Name": "Lanterns"}
+    meant = {"VariableId": guid(), "Value": 5}
+    action = make_action(Kind="guild-variable", Subject=subject, Arguments=meant)
+    db.actions.insert_one(action)
+    for path in ("/game", "/game?kind=guild-variable", f"/game/{action['_id']}"):
+        page = staff.read(path)
+        assert "Lanterns" in page, path
+        assert "et a variable" in page, path
+
+
 def test_the_page_of_the_game_shows_the_last_changes_and_how_tools_follow(staff, player, db):
     renamed = {"Path": "Name", "Before": "Aladric", "After": "Aldric"}
     db.history.insert_one(make_entry(player, Operation="rename", Changes=[renamed]))
