@@ -38,7 +38,7 @@ from app.samples.domain import interval_of
 from app.types import Document
 
 ARGUMENTS = ActionListArgs()
-KIND_OPTIONS = {"": "anything", **{kind: kind for kind in KINDS}}
+KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
 FILTERS = (
     Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
     Field("player", "Player", suggest="player"),
