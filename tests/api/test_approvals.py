@@ -656,6 +656,19 @@ class TestConsole:
         assert "Approved: the change is made." in page_of(admin.led_to(lead))
         assert db.users.find_one({"_id": bob})["Roles"] == ["support"]
 
+    def test_a_request_names_items_and_the_receiver(
+        self, at_console, clerk, senior, staff, world, db
+    ):
+        for name in ("Aladric", "Bea"):
+            world.add_player(Name=name)
+        staff("POST players/Aladric/items/give", {"itemid": ITEM, "quantity": 50})
+        args = {"itemid": ITEM, "quantity": 50, "to": "Bea"}
+        body = {"Operation": "transfer", "Subject": "Aladric", "Arguments": args, "Reason": "x"}
+        asked = clerk("POST approvals", body).json
+        text = at_console(senior).read(f"/approvals/{asked['Id']}")
+        for part in ("Bea", "Bank overflow", "Inventory, slot 0"):
+            assert part in text, part
+
     def test_a_new_plan_is_approved_on_the_page_that_shows_it(
         self, at_console, staff, senior, asked, db
     ):

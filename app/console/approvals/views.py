@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -27,7 +26,7 @@ from app.console.frame.pages import (
     render,
     required,
 )
-from app.console.history.sentences import GUID, Line, lines_text, named_arguments
+from app.console.history.sentences import GUID, Line, argument_texts, lines_text
 from app.console.history.tables import table_entries
 from app.console.stores import approvals, cursors, objects, players
 from app.errors import NotFound
@@ -93,16 +92,12 @@ def with_words(stored: Document) -> Document:
 
 def labelled(arguments: Document) -> Document:
     """Return the arguments of a request as pages show them: in words, and with names."""
-    names = objects.names_of(GUID.findall(str(arguments)))
+    named = {**arguments}
     if receiver := arguments.get("To"):
         with suppress(NotFound):
-            names |= {receiver: players.identity(Lookup.parse(receiver)).name}
-    shown = {}
-    for name, value in named_arguments(arguments, names).items():
-        words = re.findall("[A-Z][a-z]*", name.removesuffix("Id")) or [name]
-        text = ("no", "yes")[value] if isinstance(value, bool) else value
-        shown[" ".join(words).capitalize()] = names.get(text, text) if name == "To" else text
-    return shown
+            named["To"] = players.identity(Lookup.parse(receiver)).name
+    names = objects.names_of(GUID.findall(str(arguments)))
+    return dict(argument_texts({"Arguments": named}, names))
 
 
 def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:
