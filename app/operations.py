@@ -67,7 +67,7 @@ class OwnInverse:
     fields: tuple[str, ...]
     make: Callable[[Document, Intent], Applied]
     preview: Callable[[Document, Intent], Document]
-    moves: Callable[[list[Document]], Quantities] | str
+    moves: Callable[[list[Document]], Quantities | str] | str
     in_bulk: bool = False
 
 

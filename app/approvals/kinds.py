@@ -21,7 +21,7 @@ from app.history.store import History
 from app.http.context import current
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
-from app.items.operations import TRANSFER, moved
+from app.items.operations import TRANSFER, moved, moved_with_bags
 from app.items.transfers.store import Transfers
 from app.naming import Lookup
 from app.objects import domain as objects_domain
@@ -148,6 +148,11 @@ def preview_deletion(request: Document) -> list[Document]:
     return []
 
 
+def transfer_moves(request: Document) -> Moved:
+    by_changes = moved_with_bags(request.get("Plan") or [])
+    return by_changes if isinstance(by_changes, str) else moved(request["Arguments"])
+
+
 def make_transfer(request: Document, meant: Intent) -> Applied:
     planned = partial(as_planned, kind=players_domain.SUBJECT, plan=request["Plan"])
     return transfers.make(key_of(request), request["Arguments"], meant, planned)
@@ -247,7 +252,7 @@ KINDS = {
         needs(TRANSFER),
         lambda request: transfers.preview(key_of(request), request["Arguments"]),
         make_transfer,
-        lambda request: moved(request["Arguments"]),
+        transfer_moves,
         resolve=lambda args: {**args, "to": players.get_id(Lookup.parse(args["to"]))},
     ),
     UNDO.name: Kind(

@@ -80,6 +80,7 @@ def _change_of(
 def _note_items(row: Document, moves: Any, moved_by: Any) -> None:
     """Note how many items a row moves, None if that is unknown; and the most of one item."""
     if moves is not None:
-        quantities = moves(moved_by) if callable(moves) else None
+        moved = moves(moved_by) if callable(moves) else None
+        quantities = None if isinstance(moved, str) else moved
         row["Items"] = None if quantities is None else sum(quantities.values())
         row["Largest"] = max((quantities or {}).values(), default=0)

@@ -27,6 +27,10 @@ PORTION_ROWS = 1000
 MOST_KINDS = 20
 # Why a row is refused whose key another row has used.
 RETRIED = "Another row or batch has already carried out this row."
+DIFFERS = (
+    "The same row of another batch, which can still be run, is different. Cancel that batch, or "
+    "empty the cell Batch to have both."
+)
 
 
 class BatchNotFound(NotFound):

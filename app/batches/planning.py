@@ -11,7 +11,9 @@ import orjson
 
 from app.batches.changes import changes_of
 from app.batches.domain import (
+    DIFFERS,
     MOST_ROWS,
+    OPEN,
     NewBatch,
     Row,
     Summary,
@@ -124,7 +126,7 @@ class Planner:
         done = 0
         for sent in in_chunks(rows, CHUNK):
             self._renew(batch)
-            chunk = self._with_ids(self._not_done(sent))
+            chunk = self._without_others(self._with_ids(self._not_done(sent)))
             done += len(sent) - len(chunk)
             if len(spool) + len(chunk) > MOST_ROWS:
                 raise TooManyRows
@@ -161,6 +163,21 @@ class Planner:
             for earlier in [found.get(row.earlier_id, {})]
             if not row.is_done and earlier.get("Verdict") != "done"
         ]
+
+    def _without_others(self, rows: Sequence[Row]) -> list[Row]:
+        """Refuse rows that would replace a different row of a batch that can still be run."""
+        firsts = self._batches.find_rows([row.earlier_id for row in rows if row.earlier_id])
+        different = [
+            row.earlier_id
+            for row in rows
+            if (first := firsts.get(row.earlier_id)) and not row.fault
+            if first["Verdict"] == "ready"
+            if (first["Operation"], first["Arguments"]) != (row.operation, row.arguments)
+        ]
+        batch_ids = {firsts[id_]["Batch"] for id_ in different}
+        states = {id_: self._batches.get(id_)["State"] for id_ in batch_ids}
+        is_open = {id_ for id_ in different if states[firsts[id_]["Batch"]] in (*OPEN, "planning")}
+        return [row._replace(fault=DIFFERS) if row.earlier_id in is_open else row for row in rows]
 
     def _with_ids(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the ids of the catalogue objects that they name."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from app.auth.spending import spend, unaskable
+from app.auth.spending import Moved, spend, unaskable
 from app.changes import Applied
 from app.errors import AlreadyUndone
 from app.game_events.domain import (
@@ -22,7 +22,7 @@ from app.game_events.store import GameEvents
 from app.history.store import History
 from app.http.context import current
 from app.http.intents import keyed_intent
-from app.items.domain import bag_of
+from app.items.domain import FILLED_BAG, bag_of
 from app.items.operations import GIVE_BACK
 from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS
@@ -72,8 +72,10 @@ def restore_item(key: Lookup, args: Document) -> Applied:
     where = Lookup.parse(player_id)
     change = partial(players.change, where, CONTAINERS, rule, meant)
     try:
-        count = {held["ItemId"]: held["Quantity"]}
-        with marks.hold("bag", bag) if (bag := bag_of(held)) else nullcontext():
+        count: Moved = {held["ItemId"]: held["Quantity"]}
+        if (bag := bag_of(held)) and bags.is_filled(bag):
+            count = FILLED_BAG
+        with marks.hold("bag", bag) if bag else nullcontext():
             return spend(count, change, partial(players.find_earlier, where, meant))
     except AlreadyUndone as error:
         raise AlreadyGivenBack(error.by) from None

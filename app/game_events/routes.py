@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Response
 
 from app.auth.permissions import Permission
+from app.auth.spending import OverBudget, refuse_unknown, unaskable
 from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_route
@@ -27,6 +28,8 @@ from app.openapi.examples import BAG, ENTRY, EVENT, ITEM
 from app.players.store import Players
 from app.types import Document
 
+REPORTING = "reporting items"
+
 of_game = Blueprint("GameEvents", __name__, url_prefix="/api/v1/game", group="Game")
 of_players = Blueprint("PlayerEvents", __name__, url_prefix="/api/v1/players", group="Players")
 
@@ -43,13 +46,18 @@ players = current(Players)
     args=ReportEventsArgs(),
     method="POST",
     is_body_required=True,
+    refuses=(OverBudget("shop", f"{REPORTING} is not for a key with a budget", "Budget"),),
 )
 def report_events(args: Document) -> Document:
     """Report what happened to players
 
     At most 1000 events. An event whose `Id` is known changes nothing, so a report can be repeated.
-    Events are kept for `QM_GAME_EVENT_DAYS`, and are no history entries.
+    Events are kept for `QM_GAME_EVENT_DAYS`, and are no history entries. A person with limits, or a
+    key with a budget, cannot report items, because a lost item can be given back.
     """
+    if any(event.get("Items") for event in args["Events"]):
+        with unaskable():  # a lost item can be given back, with any properties
+            refuse_unknown(REPORTING)
     sent = [
         {"_id": event.pop("Id"), **event, "Text": event.get("Text") and masked(event["Text"])}
         for event in args["Events"]

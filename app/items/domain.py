@@ -99,6 +99,10 @@ def quantity_of(held: Mapping[str, Any]) -> int:
     return -1 if quantity is None or quantity > LARGEST_QUANTITY else quantity
 
 
+# Names a change in a refusal: how many items it moves is unknown.
+FILLED_BAG = "moving a bag with its contents"
+
+
 def bags_in(document: Mapping[str, Any]) -> set[str]:
     """Return the ids of the bags in the slots of a player or of a bag."""
     found = set()

@@ -7,7 +7,16 @@ from functools import partial
 from app.auth.permissions import Permission
 from app.changes import Applied, Intent
 from app.http.context import current
-from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, give_uncounted, take
+from app.items.domain import (
+    FILLED_BAG,
+    BagNotEmpty,
+    NoRoom,
+    NotEnoughItems,
+    bag_of,
+    give,
+    give_uncounted,
+    take,
+)
 from app.items.schemas import (
     GiveBackArgs,
     GiveItemArgs,
@@ -38,6 +47,13 @@ transfers = current(Transfers)
 
 def moved(args: Document) -> dict[str, int]:
     return {args["itemid"]: args["quantity"]}
+
+
+def moved_with_bags(changes: list[Document]) -> dict[str, int] | str:
+    """Return what changes moved; what is in a bag is not known."""
+    slots = [change[side] or {} for change in changes for side in ("Before", "After")]
+    has_bag = any(isinstance(held, dict) and bag_of(held) for held in slots)
+    return FILLED_BAG if has_bag else quantities(changes)
 
 
 def prepare_give(args: Document) -> Prepared:
@@ -155,7 +171,7 @@ TRANSFER = Operation(
     # An entry of a transfer has this field.
     inverse=OwnInverse(
         fields=("Transfer",),
-        moves=quantities,
+        moves=moved_with_bags,
         make=undo_transfer,
         preview=preview_undo_transfer,
     ),

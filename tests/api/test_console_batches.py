@@ -13,7 +13,7 @@ import pytest
 
 from app.auth.roles import Role
 from app.batches.background import BatchWorker
-from app.batches.domain import RETRIED
+from app.batches.domain import DIFFERS, RETRIED
 from app.batches.planning import Planner
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
@@ -503,6 +503,24 @@ def test_a_batch_without_a_name_is_called_after_what_it_does(client, staff, worl
         path = staff.post(f"/batches/{refused['_id']}/retry").headers["Location"]
         refused = db.batches.find_one({"_id": path.rpartition("/")[2]})
         assert (refused["Name"], refused["Reason"]) == ("Rest of Batch of 1 row", "Summer")
+
+
+def test_a_row_does_not_replace_a_different_one_of_a_batch_that_can_still_be_run(
+    staff, world, plan, db
+):
+    world.add_player(Name="Aladric")
+    batch = plan(**GIFT, players="Aladric")
+    file = staff.get(f"/batches/{batch['_id']}/result").data
+    same = plan("file", **file_form(file))
+    assert [row["Verdict"] for row in rows_of(db, same)] == ["ready"]
+    # Also through another batch, which has ended.
+    through = staff.get(f"/batches/{same['_id']}/result").data
+    staff.submit(f"/batches/{same['_id']}/cancel", 303)
+    for sent in (file, through):
+        other = plan("file", **file_form(sent.replace(b",5,", b",1,")))
+        assert [row["Why"] for row in rows_of(db, other)] == [DIFFERS]
+    run(staff, batch)
+    assert [row["Verdict"] for row in rows_of(db, batch)] == ["done"]
 
 
 def test_a_malformed_row_keeps_what_was_sent_for_its_correction(staff, world, plan, db):

@@ -215,6 +215,33 @@ def test_what_belongs_to_others_or_has_no_room_is_refused(staff, world, ann, los
     assert bank == {"0": {**GEAR, "Quantity": 1}}
 
 
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_a_limited_person_moves_no_bag_with_contents_and_reports_no_items(
+    person, staff, world, ann, lost, db
+):
+    """Its contents are not counted, and a made-up loss would make any item."""
+    limited, bob = person(LargestQuantity=10, ItemsPerDay=60), world.add_player(Name="Bob")
+    orphan = lost({"ItemId": SACK, "Quantity": -1, "BagId": BAG})
+    filled = make_bag(_id=BAG, Slots={"0": {"ItemId": POTION, "Quantity": 400}})
+    db.bags.insert_one(filled)
+    give_back, transfer = "POST players/Ann/items/give-back", "POST players/Ann/items/transfer"
+    sack = {"itemid": SACK, "quantity": 1, "to": "Bob"}
+    for caller, status in ((limited, 403), (staff, 200)):
+        caller(give_back, {"event": orphan}, status)
+    for caller, status in ((limited, 403), (staff, 200)):
+        caller(transfer, sack, status)
+    (entry,) = staff("GET players/Bob/history").json["Values"]
+    limited(f"POST history/{entry['Id']}/undo", status=403)
+    db.bags.update_one({"_id": BAG}, {"$set": {"Slots": {}}})
+    limited("POST players/Bob/items/transfer", {**sack, "to": "Ann"})
+    assert limited("GET info/limits").json["LeftToday"] == 59
+    refused = limited("POST game/events", {"Events": [report(ann, 1)]}, 403).json
+    assert refused["Code"] == "OVER_LIMIT"
+    assert "colleague" not in refused["Message"]
+    limited("POST game/events", {"Events": [report(bob, 2, Items=[])]})
+    assert db.game_events.count_documents({}) == 2
+
+
 def test_it_counts_like_a_give(person, ann, lost):
     limited = person(LargestQuantity=10, ItemsPerDay=6)
     five = {"ItemId": POTION, "Quantity": -5}

@@ -115,8 +115,9 @@ class Parts:
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
     def find_rows(self, row_ids: Sequence[str]) -> dict[str, Document]:
-        """Return by id what rows, which may be of several batches, retry, and their verdicts."""
-        found = self._rows.find({"_id": {"$in": row_ids}}, ["Retries", "Verdict"])
+        """Return by id what rows, which may be of several batches, do and retry, and verdicts."""
+        fields = ["Batch", "Operation", "Arguments", "Retries", "Verdict"]
+        found = self._rows.find({"_id": {"$in": row_ids}}, fields)
         return {row["_id"]: row for row in found} if row_ids else {}
 
     def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[Document]]:
