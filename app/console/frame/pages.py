@@ -52,7 +52,10 @@ HEADERS = {
 # The endpoint of unknown paths.
 NOWHERE = "console.nowhere"
 # The pages of forms that share a path with another page.
-FORM_PAGES = {f"{PREFIX}/batches": f"{PREFIX}/batches/new"}
+FORM_PAGES = {
+    f"{PREFIX}/batches": f"{PREFIX}/batches/new",
+    f"{PREFIX}/game/restart": f"{PREFIX}/game",
+}
 ID_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![^/])")
 ANY_ID = str(uuid.UUID(int=0))
 DEFAULT_COLOURS = {"production": "red"}
