@@ -12,6 +12,8 @@ from app.types import Document
 LIFETIME = timedelta(days=7)
 # Of one person. Colleagues get no mails about more requests than that in an hour, either.
 MOST_WAITING = 20
+# The argument of an invitation that is kept only until the request is decided.
+ADDRESS = "Email"
 # "approved" until the change is made, which a worker may have left to others.
 STATES = ("waiting", "approved", "done", "declined", "withdrawn", "ended")
 LISTS = {"waiting": ("waiting",), "decided": ("approved", "done", "declined", "withdrawn")}
@@ -71,6 +73,19 @@ def as_planned(rule: Rule, kind: SubjectKind, plan: list[Document]) -> Rule:
         return change
 
     return checked
+
+
+def without_address(request: Document) -> Document:
+    """Return a request without the address of somebody to invite, who is not the one who asked."""
+    kept = {name: value for name, value in request["Arguments"].items() if name != ADDRESS}
+    return {**request, "Arguments": kept}
+
+
+def is_same(earlier: Document, request: Document) -> bool:
+    """Tell whether two requests ask for the same; a decided one has no address any more."""
+    if ADDRESS not in earlier["Arguments"]:
+        request = without_address(request)
+    return all(earlier[name] == request[name] for name in ("Operation", "Arguments"))
 
 
 def public_approval(request: Document) -> Document:

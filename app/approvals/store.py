@@ -17,6 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.read_preferences import ReadPreference
 
 from app.approvals.domain import (
+    ADDRESS,
     LIFETIME,
     LISTS,
     MOST_WAITING,
@@ -24,6 +25,8 @@ from app.approvals.domain import (
     ApprovalNotFound,
     PlanChanged,
     TooManyWaiting,
+    is_same,
+    without_address,
 )
 from app.changes import changed_at
 from app.errors import KeyReused
@@ -60,6 +63,7 @@ APPROVALS = CollectionPlan(
 # A worker that approves a request carries it out at once. After this time, it has died.
 ABANDONED = timedelta(seconds=30)
 HOUR = timedelta(hours=1)
+NO_ADDRESS = {"$unset": {f"Arguments.{ADDRESS}": ""}}
 # The fields that may name people.
 TEXTS = ["Reason", "Why", "Arguments"]
 
@@ -99,7 +103,7 @@ class Approvals:
             self._approvals.insert_one(stored)
         except DuplicateKeyError:
             earlier = self.get(str(id_))
-            if any(earlier[name] != request[name] for name in ("Operation", "Arguments")):
+            if not is_same(earlier, request):
                 raise KeyReused(str(key)) from None
             return earlier, True
         self._meet(stored, by, request["Subject"])
@@ -128,7 +132,7 @@ class Approvals:
     def _current(self, request: Document) -> Document:
         """Return a request with its state now: one that nobody decided in time has ended."""
         is_over = request["State"] == "waiting" and request["EndsAt"] <= self.now()
-        return {**request, "State": "ended"} if is_over else request
+        return {**without_address(request), "State": "ended"} if is_over else request
 
     def count_waiting(self, filters: ApprovalFilters) -> int:
         return self._approvals.count_documents({**self._waiting(), **self._seen(filters)})
@@ -162,7 +166,9 @@ class Approvals:
         decided = {"State": state, "DecidedBy": by, "DecidedAt": self.now()}
         decided |= {"Why": why} if why else {}
         still = {"_id": request["_id"], "PlanNumber": request["PlanNumber"], **self._waiting()}
-        found = self._update(still, {"$set": decided})
+        # An approved one is still to be carried out.
+        dropped = {} if state == "approved" else NO_ADDRESS
+        found = self._update(still, {"$set": decided, **dropped})
         if found is None:
             now = self.get(request["_id"])
             raise PlanChanged if now["State"] == "waiting" else AlreadyDecided(now["State"])
@@ -186,7 +192,7 @@ class Approvals:
         made_by = {"Entry": entry["_id"], "Subject": entry["Subject"]} if entry else {}
         done = {"State": "done", **made_by}
         made = {"_id": request["_id"], "State": {"$in": ["approved", "done", "waiting"]}}
-        return self._update(made, {"$set": done}) or {**request, **done}
+        return self._update(made, {"$set": done, **NO_ADDRESS}) or {**request, **done}
 
     def _update(self, where: Document, update: Document) -> Document | None:
         return self._approvals.find_one_and_update(
@@ -202,7 +208,8 @@ class Approvals:
         """Yield the requests about some documents, and those that an account made or decided."""
         own = [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]
         where = {"$or": [*own, {"DecidedBy.UserId": user_id}]}
-        yield from map(self._current, self._approvals.find(where, sort=NEWEST_FIRST))
+        found = self._approvals.find(where, sort=NEWEST_FIRST)
+        yield from (without_address(self._current(request)) for request in found)
 
 
 class ApprovalTraces(FreeTexts):

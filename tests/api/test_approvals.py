@@ -423,6 +423,17 @@ def test_changes_of_roles_need_two_people(app, staff, person, world, db):
     invited = db.users.find_one({"Name": "Eve"})
     assert (invited["Roles"], invited["PasswordHash"]) == (["guest"], None)
     assert db.approvals.find_one({"Operation": "invite"})["Subject"]["Id"] == invited["_id"]
+    # The address of somebody else is kept until a request is decided, and exported to nobody.
+    finn = {"Name": "Finn", "Email": "finn@example.com", "Roles": ["viewer"]}
+    body = {"Operation": "invite", "Arguments": finn, "Reason": "A new colleague"}
+    asked = admin("POST approvals", body, Idempotency_Key="f").json
+    assert asked["Arguments"]["Email"] == "finn@example.com"
+    assert "finn@" not in staff("GET users/Admin/personal-data").text
+    decide(admin, asked, "withdraw")
+    assert admin("POST approvals", body, Idempotency_Key="f").json["State"] == "withdrawn"
+    other = {**body, "Arguments": {**finn, "Roles": ["support"]}}
+    assert admin("POST approvals", other, 409, Idempotency_Key="f").json["Code"] == "KEY_REUSED"
+    assert list(db.approvals.find({"Arguments.Email": {"$exists": True}})) == []
     # Nobody gives what they do not have, not even with an approval.
     more = {"Name": "more", "Permissions": ["privacy.erase"], "Limits": None}
     body = {"Operation": "create-role", "Arguments": more, "Reason": "x"}
