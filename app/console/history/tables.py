@@ -113,9 +113,9 @@ def _table_entry(entry: Document, names: Names) -> Document:
 
 
 def _change_texts(change: Document, names: Names) -> Document:
-    path = sentences.path_text(change["Path"], names)
+    about = {"Path": change["Path"], "Field": sentences.path_text(change["Path"], names)}
     if change["Before"] is None and change["After"] is None:
         # History stores no values of secrets, notes and keys.
-        return {"Path": path, "Before": NOT_KEPT, "After": NOT_KEPT}
+        return {**about, "Before": NOT_KEPT, "After": NOT_KEPT}
     texts = {side: sentences.value_text(change[side], names) for side in ("Before", "After")}
-    return {"Path": path, **texts}
+    return {**about, **texts}
