@@ -95,9 +95,7 @@ class Approvals:
             **{"_id": str(id_), "At": now, "EndsAt": now + LIFETIME, "State": "waiting"},
             **{"PlanNumber": 1, **request, **self._journals.expiry_of(now + LIFETIME)},
         }
-        if self._has_many(by["UserId"]) and not self._approvals.find_one(
-            {"_id": str(id_)}, ["_id"]
-        ):
+        if self._has_many(by["UserId"]) and not self._approvals.find_one({"_id": str(id_)}):
             raise TooManyWaiting
         try:
             self._approvals.insert_one(stored)

@@ -151,11 +151,8 @@ def rescue(name: str, reason: str | None) -> None:
     key, known = Lookup.parse(name), roles.all().get(ADMINISTRATOR)
     found = users.get(key, *RECORD)
     # Without a second factor, its holders reach the page to set one up: that is way enough.
-    needs_factor = known is None or known.get("NeedsSecondFactor") is True
-    everything = {
-        "Permissions": [one.value for one in Permission],
-        "NeedsSecondFactor": needs_factor,
-    }
+    needed = known is None or known.get("NeedsSecondFactor") is True
+    everything = {"Permissions": [one.value for one in Permission], "NeedsSecondFactor": needed}
     if known:
         make(CHANGE_ROLE, ADMINISTRATOR, reason, **everything)
     else:

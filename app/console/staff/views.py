@@ -32,13 +32,11 @@ from app.console.stores import history, roles, staff, users
 from app.naming import Lookup
 from app.second_factor.domain import has_factor
 from app.staff.domain import public_role, public_staff
+from app.staff.store import WAYS_IN
 from app.types import Document
 
 WEEK = timedelta(days=7)
-READS = (
-    *("Name", "Email", *RIGHTS, "PasswordHash", "OpenId", "Reset", "Keys", "SecondFactor"),
-    "LastSignInAt",
-)
+READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Reset", "Keys", "SecondFactor", "LastSignInAt")
 NEEDS = (Permission.STAFF_MANAGE,)
 
 
