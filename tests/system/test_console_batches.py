@@ -119,7 +119,7 @@ def test_a_search_becomes_a_batch_what_was_spent_is_missing_and_the_rest_is_trie
     console.send("undo-batch")
     assert "already undone" in console.text("table.plan tbody")
     console.press("#form-retry button")
-    assert console.text("h1").startswith("Unnamed batch")
+    assert console.text("h1") == f"Rest of Undo of Give 5 × {TONIC} to 1 player"
 
 
 @pytest.mark.everything
