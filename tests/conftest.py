@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from copy import copy
 from functools import cache
@@ -37,6 +38,9 @@ BulkOperationBuilder.add_update = lambda *args, sort=None, **options: _add_updat
 
 
 def pytest_configure(config):
+    if not config.getoption("numprocesses", None):
+        # Read by now, also by each worker. The application would take it for an unknown setting.
+        os.environ.pop(mongod.CHOICE, None)
     orphans.pytest_configure()
     tiers.pytest_configure(config)
 

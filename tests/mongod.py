@@ -17,7 +17,8 @@ from pymongo.errors import PyMongoError
 
 from app.storage.embedded.lease import find_mongod
 
-CHOSEN = os.environ.get("QM_TEST_MONGOD")
+CHOICE = "QM_TEST_MONGOD"
+CHOSEN = os.environ.get(CHOICE)
 REPLICA_SET = "quartermaster"
 COMMON = ("--bind_ip=127.0.0.1", "--nounixsocket", "--quiet")
 SMALL = ("--wiredTigerCacheSizeGB=0.25",)
