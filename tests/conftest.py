@@ -16,6 +16,7 @@ from app import add_services
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.privacy.store import Erasures
+from app.server.resources import raise_open_files
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from tests import mongod, orphans, tiers
@@ -41,6 +42,8 @@ def pytest_configure(config):
     if not config.getoption("numprocesses", None):
         # Read by now, also by each worker. The application would take it for an unknown setting.
         os.environ.pop(mongod.CHOICE, None)
+        # Most may open 1,024 files: too few for a worker's MongoDB, which keeps a thousand open.
+        raise_open_files()
     orphans.pytest_configure()
     tiers.pytest_configure(config)
 
