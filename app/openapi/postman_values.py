@@ -106,7 +106,7 @@ MAY_BE_REFUSED = {
     *("kickUser", "killUser", "warpUser", "warpUserToPlace"),
     *("sayToEverybody", "sayOnMap", "sayToPlayer", "answerAction"),
     *("resetSecondFactor", "approveRequest", "declineRequest", "inviteStaffAgain", "transferItem"),
-    *("giveBackItem", "withdrawLetter", "restartGame"),
+    *("giveBackItem", "withdrawLetter", "restartGame", "setGuildVariable"),
 }
 # Bodies that replace the whole example.
 WHOLE_BODIES: dict[str, Document] = {
