@@ -213,8 +213,10 @@ class Planner:
             advance(len(portion))
         found: Document = {"Needs": sorted(needs), "Summary": summary.records()}
         found["Moves"] = summary.moves()
-        ids = [kind["Object"] for kind in found["Summary"] if kind["Object"]]
-        found["Name"] = title_of({**batch, **found}, self._objects.names_of(ids))
+        # An erasure may have hidden a name that was given, so that is not written again.
+        if not batch["Name"]:
+            ids = [kind["Object"] for kind in found["Summary"] if kind["Object"]]
+            found["Name"] = title_of({**batch, **found}, self._objects.names_of(ids))
         return self._batches.complete(batch, found, new)
 
 

@@ -176,8 +176,9 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     """
     if request.mimetype != FORM and not (request.mimetype == MULTIPART and _is_compatible()):
         return read_json()
+    body = read_body()
     try:
-        pairs = _form_pairs(read_body())
+        pairs = _form_pairs(body)
     except (ValueError, RequestEntityTooLarge):
         raise Invalid("The request body is not a valid form.") from None
     if known:

@@ -183,6 +183,11 @@ def test_a_page_after_a_cursor_costs_the_same_at_any_depth(
 COMMON = "ria"
 
 
+def scanned_keys(commands, answer):
+    """Return how many keys each command scanned, but for the count, which may be cached."""
+    return [c["keysExamined"] for c in commands if c["keysExamined"] < answer["Total"]]
+
+
 # Among fewer players, MongoDB may choose to look up and sort what it finds.
 @pytest.mark.everything
 @pytest.mark.parametrize(("order", "ascending"), PLAYER_ORDERS)
@@ -193,8 +198,8 @@ def test_a_search_goes_on_at_the_cost_of_its_first_page(profiled, cursor_at, ord
     answer, commands = profiled(f"?after={deep}&{query}")
     assert answer["Count"] == 100
     assert sum(command["docsExamined"] for command in commands) <= 201
-    keys, keys_before = (sum(c["keysExamined"] for c in found) for found in (commands, before))
-    assert keys <= 1.5 * keys_before + 100
+    keys, keys_before = (sum(scanned_keys(found, answer)) for found in (commands, before))
+    assert keys <= 3 * keys_before
 
 
 TEXTS = ["wyn", "dric", "thal", "ashford", "moruelin of", "no such name"]
@@ -216,11 +221,9 @@ def test_a_search_reads_no_document_but_those_of_its_page(profiled, text, direct
 @pytest.mark.parametrize("query", ["page=0", "after="])
 def test_a_search_for_a_common_text_scans_a_few_names(profiled, query):
     answer, commands = profiled(f"?search={COMMON}&{query}&pageSize=2")
-    keys = [command["keysExamined"] for command in commands]
-    # One command counts, unless the count of a second ago is still there.
-    scanned = [number for number in keys if number < answer["Total"]]
+    scanned = scanned_keys(commands, answer)
     assert sum(scanned) < answer["Total"]
-    assert len(keys) - len(scanned) <= 1
+    assert len(commands) - len(scanned) <= 1
 
 
 @pytest.mark.everything

@@ -232,6 +232,7 @@ STEPS: list[Step] = [
     only_schema,  # lists of banned and muted users, and of new players
     only_schema,  # letters to players
     only_schema,  # erasures that wait, and members of guilds
+    only_schema,  # rows of a batch as they were sent
 ]
 CURRENT = FIRST + len(STEPS)
 
