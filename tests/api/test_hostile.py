@@ -176,7 +176,10 @@ def test_hostile_requests_are_refused_in_a_sentence_or_taken_as_harmless(
 @pytest.mark.parametrize("app", ["lenient"], indirect=True)
 def test_no_hostile_body_breaks_a_lenient_service(app, caller):
     """What is taken differs there; that it does no harm does not."""
-    hostile = tiers.some([row for row in all_rows() if row.type], 250)
+    # The same code reads them as in the test above, which sends all of them.
+    hostile = tiers.some([row for row in all_rows() if row.type], 250)[
+        :: 3 if tiers.is_everything else 1
+    ]
     with playing(service(app, Storage).db):
         answers = [(row, send(app, caller, row).status_code) for row in hostile]
     # Somebody whose erasure is taken has to settle.
