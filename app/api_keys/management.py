@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 from app.api_keys.domain import LIFETIME, READS, Terms, create, public_keys, revoke, rotate
+from app.auth import guard
 from app.auth.api_keys import digest_of, keys_of, new_secret
 from app.auth.callers import Callers
-from app.auth.permissions import SCOPE_NAMES
+from app.auth.permissions import SCOPE_NAMES, Permission
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current
 from app.http.masking import masked
 from app.naming import Lookup
+from app.staff.domain import MayNotGive
 from app.storage.limits.quotas import Budgets
 from app.types import Document
 from app.users.store import Users
@@ -56,6 +58,7 @@ def list_keys(user_id: str) -> list[Document]:
 
 
 def create_key(user_id: str, terms: Terms, intent: Intent) -> Made:
+    _require_given(user_id, terms.scopes)
     secret, now = new_secret(), users.now()
     rule = partial(create, key_id=str(uuid.uuid4()), digest=digest_of(secret), terms=terms, now=now)
     meant = intent._replace(arguments=terms.history_arguments())
@@ -66,6 +69,8 @@ def rotate_key(
     owner: Document, key_id: str, overlap: timedelta, expires_at: datetime | None, intent: Intent
 ) -> Made:
     """Give a key of an account a new secret, with its original lifetime or until expires_at."""
+    keys = dict(keys_of(users.get(Lookup.parse(owner["_id"]), "Keys")))
+    _require_given(owner["_id"], keys.get(key_id, {}).get("Scopes", ()))
     secret, now = new_secret(), users.now()
     rule = partial(
         rotate, digest=digest_of(secret), overlap=overlap, expires_at=expires_at, now=now
@@ -76,6 +81,20 @@ def rotate_key(
 def revoke_key(owner: Document, key_id: str, intent: Intent) -> Applied:
     """Revoke a key of an account: immediately here, and within seconds on all workers."""
     return _change(owner, key_id, revoke, intent)
+
+
+def _require_given(user_id: str, scopes: Collection[str]) -> None:
+    """Raise MayNotGive if a key of somebody else could do more than the caller.
+
+    The account may get a role later, and the caller knows the secret.
+    """
+    own = guard.own_rights()
+    if own is None or guard.caller().id == user_id:
+        return
+    for permission in Permission:
+        is_given = permission.value in scopes or permission.scope.value in scopes
+        if is_given and permission not in own.permissions:
+            raise MayNotGive(f"the permission '{permission.value}'")
 
 
 def _change(owner: Document, key_id: str, rule: Callable[..., Change], intent: Intent) -> Applied:

@@ -35,6 +35,7 @@ from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.oauth.sign_ins import owner
+from app.staff.domain import MayNotGive
 from app.types import Document
 from app.users.store import Users
 
@@ -46,6 +47,7 @@ users = current(Users)
 
 not_found = NotOwned("key", "demo")
 others = (RoleMissing(Permission.USERS_MANAGE.role.value), NotFound("user", Lookup.parse("nobody")))
+lacking = MayNotGive("the permission 'items.move'")
 
 
 @read_route(blp, "", KeyListSchema, *NEEDS, args=KeyOwnerArgs(), refuses=others)
@@ -57,20 +59,24 @@ def list_user_keys(args: Document) -> Document:
     return {"Values": list_keys(owner_of(args)["_id"])}
 
 
-@change_route(blp, CREATE_KEY, "", NewKeySchema, *others, KeyNameTaken("shop"), TooManyKeys())
+@change_route(
+    *(blp, CREATE_KEY, "", NewKeySchema, *others, lacking, KeyNameTaken("shop"), TooManyKeys())
+)
 @blp.arguments(KeyOwnerArgs(), location="query")
 def create_user_key(body: Document, args: Document) -> Response:
     """Create a key
 
     For yourself, or with the role `users.manage` for any account. A key can never do more than its
-    account. Its secret is shown only in this response.
+    account. One for somebody else can only have scopes of what you may do yourself. Its secret is
+    shown only in this response.
     """
     user = owner_of(args)
     return key_response(create_key(user["_id"], terms_of(body, users.now()), intent(CREATE_KEY)))
 
 
 @change_route(
-    blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, not_found, is_body_required=False
+    *(blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, lacking, not_found),
+    is_body_required=False,
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
 def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:

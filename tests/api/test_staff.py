@@ -250,6 +250,20 @@ def test_a_key_is_no_peer_beyond_its_scopes(client, staff, world):
     staff("POST users/Boss/manage/password/change", password)
 
 
+def test_a_key_for_somebody_else_has_scopes_of_its_maker_alone(person, staff, world):
+    """Otherwise its maker would know a secret that may do more, once the account has a role."""
+    held = ["users.read", "users.manage", "keys.manage", "notes.write"]
+    staff("POST roles", {"Name": "keeper", "Permissions": held})
+    keeper, path = person("keeper"), f"keys?user={world.add_user('secret')['_id']}"
+    keeper(f"POST {path}", {"Name": "fine", "Scopes": ["notes.write"]})
+    refused = keeper(f"POST {path}", {"Name": "more", "Scopes": ["players.change"]}, status=403)
+    assert refused.json["Code"] == "MAY_NOT_GIVE"
+    key = staff(f"POST {path}", {"Name": "more", "Scopes": ["items.move"]}).json["Id"]
+    rotate = f"POST {path}".replace("keys", f"keys/{key}/rotate")
+    assert keeper(rotate, status=403).json["Code"] == "MAY_NOT_GIVE"
+    keeper("POST keys", {"Name": "own", "Scopes": ["players.change"]})
+
+
 def test_nobody_erases_somebody_who_may_do_more(staff, person, world):
     staff("POST roles", {"Name": "privacy", "Permissions": ["users.read", "privacy.erase"]})
     world.add_user(Name="Boss", Roles=["administrator"])
