@@ -145,7 +145,7 @@ FIELDS = {
     "[user]/warp": {"mapid": MAP, "x": "3", "y": "4", "confirm": USER},
     "batches": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
     "decline": {"Why": "Too much."},
-    "keys": {"Name": "shop", "players.read": "true"},
+    "keys": {"Name": "shop", "keys.manage": "true"},
     "console/staff": {"Name": "colleague", "Email": "colleague@example.com", "may-viewer": "true"},
     "staff/[user]/roles": {"may-viewer": "true"},
     "staff/[user]/disable": {"confirm": USER},
