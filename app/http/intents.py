@@ -22,6 +22,9 @@ from app.operations import Operation
 from app.types import Document
 
 LONGEST_KEY = 255
+# Keys of rows of batches and of approved requests begin so. With the same key, somebody could keep
+# a colleague's row or request from being carried out.
+OWN_KEYS = ("batch ", "approval ")
 LONGEST_REASON = 500
 _NEXT = "%[89ABab][0-9A-Fa-f]"
 # Percent-encoded UTF-8 without control characters: the 1- to 4-byte sequences of one character.
@@ -119,11 +122,15 @@ def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
 def sent_key() -> str | None:
     form = _form_headers()
     key = form.key if form else current_environ().get("HTTP_IDEMPOTENCY_KEY")
-    if key is None or (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+    if key is None:
         return key
-    raise Invalid(
-        f"The header Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters."
-    )
+    if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+        raise Invalid(
+            f"The header Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters."
+        )
+    if key.startswith(OWN_KEYS):
+        raise Invalid("An Idempotency-Key must not begin with 'batch ' or 'approval '.")
+    return key
 
 
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:

@@ -111,6 +111,9 @@ def test_the_same_request_with_the_same_key_is_one_change(client, scene, staff, 
         # By the id: the player may have another name afterwards.
         path = door.path_with({"player": VALUES["player_id"]})
         ask = {"path": path, "method": door.method, "headers": headers}
+        own = {**headers, "Idempotency-Key": "batch x:000001"}
+        refused = client.open(json=door.body, **{**ask, "headers": own})
+        assert refused.status_code == 400, (door, refused.json)
         first = client.open(json=door.body, **ask)
         assert first.status_code == 200, (door, first.json)
         assert "Idempotency-Replayed" not in first.headers
