@@ -12,11 +12,14 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from app.storage.embedded.lease import find_mongod
 
+# For tests that mongomock cannot run: threads, snapshots, some expressions.
+on_mongodb = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 CHOICE = "QM_TEST_MONGOD"
 CHOSEN = os.environ.get(CHOICE)
 REPLICA_SET = "quartermaster"

@@ -22,6 +22,7 @@ from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import Visitor, page_of
 from tests.factories import numbered_guid
+from tests.mongod import on_mongodb
 from tests.swaps import meant
 
 ITEM = numbered_guid(1)
@@ -262,7 +263,7 @@ def test_an_unknown_outcome_is_finished_by_a_retry(senior, asked, db, monkeypatc
     assert held(db) == 50
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_many_approvers_at_once_make_it_once(app, person, asked, db):
     seniors = [person(f"S{n}") for n in range(6)]
 

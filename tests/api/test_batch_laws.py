@@ -38,6 +38,7 @@ from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.factories import numbered_guid
+from tests.mongod import on_mongodb
 from tests.swaps import move_all
 
 ITEM = numbered_guid(1)
@@ -523,7 +524,7 @@ def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, m
     assert set(seen) == {0}
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_of_all_batches_that_try_a_row_again_one_carries_it_out(app, world, db):
     """The original, which is still open, two retries of it, and a retry of a retry, all at once."""
     players = [world.add_player() for _ in range(40)]
@@ -577,7 +578,7 @@ def test_a_row_that_was_tried_again_by_a_dead_caller_is_done_and_not_refused(app
     assert set(held(db).values()) == {1}
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_a_partial_undo_beside_a_game_that_spends_makes_and_loses_nothing(app, world, db):
     """What was given is held, or was spent by the game, or was taken back by an entry."""
     players = [world.add_player() for _ in range(30)]

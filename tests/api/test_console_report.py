@@ -12,6 +12,7 @@ from app.samples.store import Samples
 from tests.applications import service
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, make_entry, make_object, make_player
+from tests.mongod import on_mongodb
 
 PERIOD = "from=2026-03-01&to=2026-03-31"
 
@@ -77,7 +78,7 @@ def test_who_may_not_see_users_gets_no_numbers_of_them(app, world, stored):
     assert "Bans and mutes" not in answer.text
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_days_are_those_of_the_readers_zone(staff, world):
     """In Berlin, a day ends an hour before that of UTC, and from the end of March two hours."""
     player = make_player()
@@ -92,7 +93,7 @@ def test_days_are_those_of_the_readers_zone(staff, world):
     ]
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_each_count_uses_its_index(app, world, db, monkeypatch):
     """Neither a collection scan, nor where an index suffices a document."""
     period = reports.Period(at("01T00:00"), at("31T00:00"), "Europe/Berlin")
@@ -113,7 +114,7 @@ def test_each_count_uses_its_index(app, world, db, monkeypatch):
     assert not any("COLLSCAN" in plan for plan in plans)
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_new_and_active_players_are_counted_by_day(app, staff, world):
     samples = service(app, Samples)
     now = samples.now()

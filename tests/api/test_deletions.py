@@ -17,6 +17,7 @@ from app.storage.import_replace import Replacer
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.factories import NOW, guid, make_player, numbered_guid
+from tests.mongod import on_mongodb
 
 ITEM = numbered_guid(1)
 GIFT = {"itemid": ITEM, "quantity": 1}
@@ -312,7 +313,7 @@ class TestDelete:
         assert db.players.count_documents({}) == 1
 
     # mongomock does not bypass its validators.
-    @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+    @on_mongodb
     def test_what_a_game_stores_in_its_fields_is_no_mark(self, staff, player, finish, db, world):
         for field in ("DeletedAt", "RestoredFrom"):
             for odd in (None, "text", {}):

@@ -14,6 +14,7 @@ from tests import people
 from tests.applications import service
 from tests.console_visitor import page_of, visitor
 from tests.factories import NOW, moment
+from tests.mongod import on_mongodb
 
 PATH = f"users/{people.NAME}/erase"
 CONFIRM = {"Confirm": people.NAME}
@@ -121,7 +122,7 @@ def test_who_has_other_rights_or_is_online_by_then_is_not_erased(staff, person, 
     assert erasures.find(person, None) is not None
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_a_withdrawal_at_the_same_moment_wins_or_loses_wholly(
     app, staff, world, client, db, erasures, work
 ):

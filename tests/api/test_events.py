@@ -12,6 +12,7 @@ from app.changes import JOURNAL_LENGTH
 from app.game.events.schemas import EventPageSchema
 from app.storage.event_log import MOST_ENTRIES, EventLog
 from tests.factories import guid, numbered_guid
+from tests.mongod import on_mongodb
 from tests.swaps import move_all
 
 ITEM = numbered_guid(1)
@@ -159,7 +160,7 @@ def test_who_dies_before_the_log_is_written_loses_nothing(db, world, events, giv
 
 
 # mongomock does not know that an index on a list is unique.
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_who_dies_after_the_log_is_written_doubles_nothing(db, world, events, give, move):
     player = world.add_player()
     give(player)

@@ -12,6 +12,7 @@ from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
 from tests.factories import guid, make_bag, make_player, numbered_guid
+from tests.mongod import on_mongodb
 from tests.swaps import meant, swap, swapper_of
 
 ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
@@ -277,7 +278,7 @@ def raw(document):
 
 
 # mongomock takes no raw documents.
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_no_text_that_is_none_is_a_500(db, staff):
     for field in ("ClassName", "Guild", "Name", "NameKey", "ZZZ", "Inventory"):
         player = {**make_player(), field: {"ZZZ": FIVE} if field == "Inventory" else "ZZZ"}

@@ -20,6 +20,7 @@ from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, make_bag, make_event, make_guild, moment, numbered_guid
+from tests.mongod import on_mongodb
 
 SWORD, SACK, POTION, BAG = (numbered_guid(number) for number in range(61, 65))
 GEAR = {"ItemId": SWORD, "Quantity": -1, "StatBuffs": [3, 0, 0, 0, 1]}
@@ -179,10 +180,9 @@ def test_a_repeated_request_gets_its_first_answer(staff, ann, lost, db):
 
 
 @pytest.mark.parametrize("moves", [True, False])
+@on_mongodb
 def test_two_clicks_at_once_give_it_back_once(app, staff, ann, lost, db, moves):
     """Each has a key of its own, as the forms of two colleagues have."""
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock is not for threads")
     body = {"event": lost()}
 
     def click(number):
@@ -215,7 +215,7 @@ def test_what_belongs_to_others_or_has_no_room_is_refused(staff, world, ann, los
     assert bank == {"0": {**GEAR, "Quantity": 1}}
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_a_limited_person_moves_no_bag_with_contents_and_reports_no_items(
     person, staff, world, ann, lost, db
 ):
@@ -259,11 +259,10 @@ def sack(lost):
     return lost({"ItemId": SACK, "Quantity": -1, "BagId": BAG})
 
 
+@on_mongodb
 def test_a_bag_comes_back_with_its_contents_unless_somebody_carries_it(
     app, staff, world, ann, sack, db
 ):
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock has no expressions of these types in queries")
     db.bags.insert_one(make_bag({"0": {"ItemId": POTION, "Quantity": 3}}, _id=BAG))
     held = {"3": {"ItemId": SACK, "Quantity": 1, "BagId": BAG}}
     bob = world.add_player(Name="Bob", Bank=held)
@@ -291,14 +290,12 @@ def holders(db):
 
 
 @pytest.fixture
-def real(app, db):
-    """Skip on mongomock, which has neither snapshots nor such expressions; else add the bag."""
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock has neither snapshots nor expressions of these types in queries")
+def stored_bag(db):
     db.bags.insert_one(make_bag(_id=BAG))
 
 
-@pytest.mark.usefixtures("real")
+@on_mongodb
+@pytest.mark.usefixtures("stored_bag")
 def test_a_bag_that_returns_with_a_deleted_player_is_not_given_back(staff, world, sack, db):
     dan = world.add_player(Name="Dan", Inventory=HELD)["_id"]
     deleted = staff(f"DELETE players/{dan}").headers["X-History-Id"]
@@ -309,7 +306,8 @@ def test_a_bag_that_returns_with_a_deleted_player_is_not_given_back(staff, world
     assert holders(db) == ["Dan"]
 
 
-@pytest.mark.usefixtures("real")
+@on_mongodb
+@pytest.mark.usefixtures("stored_bag")
 def test_a_bag_in_a_guild_or_between_two_players_is_not_given_back(staff, world, sack, db):
     db.guilds.insert_one(make_guild(Bank=HELD))
     staff("POST players/Ann/items/give-back", {"event": sack}, 409)
@@ -322,7 +320,8 @@ def test_a_bag_in_a_guild_or_between_two_players_is_not_given_back(staff, world,
     assert (holders(db), db.quotas.count_documents({"_id": f"bag {BAG}"})) == (["Ann"], 0)
 
 
-@pytest.mark.usefixtures("real")
+@on_mongodb
+@pytest.mark.usefixtures("stored_bag")
 def test_a_bag_that_moves_to_and_fro_is_never_given_back(app, staff, world, sack, db):
     """Whoever reads one player after the other may miss it in both."""
     names = ["Bob", "Cid"]
@@ -349,7 +348,8 @@ def test_a_bag_that_moves_to_and_fro_is_never_given_back(app, staff, world, sack
     assert holders(db) == [last]
 
 
-@pytest.mark.usefixtures("real")
+@on_mongodb
+@pytest.mark.usefixtures("stored_bag")
 def test_two_events_of_one_bag_at_once_give_it_back_once(app, staff, world, lost, db):
     slot = {"ItemId": SACK, "Quantity": -1, "BagId": BAG}
     asked = [("Ann", lost(slot)) for _ in range(4)]

@@ -13,6 +13,7 @@ from app.players.domain import FIELDS
 from tests.applications import service
 from tests.factories import guid, make_player, numbered_guid
 from tests.game import look, make_action
+from tests.mongod import on_mongodb
 from tests.openapi_document import OPERATIONS
 
 ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
@@ -117,7 +118,7 @@ def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, sto
     assert "X-Version" not in staff(f"GET players/{id_}").headers
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_of_many_who_save_the_same_version_or_make_the_same_character_one_does(
     staff, world, db, stored
 ):
@@ -318,7 +319,7 @@ def test_nobody_answers_for_another_account_or_sees_what_was_asked_of_users(db, 
 
 
 # mongomock does not find and update at once.
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_several_servers_of_a_game_share_what_there_is_to_do(db, game):
     actions = [asked() for _ in range(20)]
     db.actions.insert_many(actions)

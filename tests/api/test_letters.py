@@ -9,13 +9,13 @@ from app.auth.permissions import Permission
 from app.changes import Intent, Origin
 from app.game.actions.domain import new_action, state_of
 from app.game.server.store import Letters
-from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, numbered_guid
 from tests.game import look, playing
+from tests.mongod import on_mongodb
 
 POTION, SWORD = (numbered_guid(number) for number in (71, 72))
 GIFTS = [{"ItemId": POTION, "Quantity": 5}, {"ItemId": SWORD, "Quantity": 1}]
@@ -90,11 +90,10 @@ def test_a_game_that_dies_before_it_delivers_gets_the_letter_again(app, staff, a
     assert take(staff, ann, game="world-2", Unanswered=True) == []
 
 
+@on_mongodb
 def test_the_answer_of_a_game_with_a_driver_is_enough_even_if_every_worker_gives(
     app, ann, letter, db
 ):
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock is not for threads")
     now = datetime.now(timezone.utc)
     done = {"Taken": now, "TakenBy": "world-1", "Done": now}
     db.actions.update_one({"_id": letter["Id"]}, {"$set": done})
@@ -139,11 +138,10 @@ def test_a_letter_is_withdrawn_while_no_game_has_taken_it(app, staff, ann, lette
     staff(f"POST actions/{guid()}/withdraw", status=404)
 
 
+@on_mongodb
 @pytest.mark.parametrize("number", range(4))
 def test_a_letter_is_either_taken_or_withdrawn(app, staff, ann, db, number):
     """Whoever comes first: the game and the sender at once."""
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock is not for threads")
     letter = staff("POST players/Ann/letters", {"Message": "Sorry.", "Items": GIFTS}).json
     requests = [
         ("POST game/actions", {"Game": "world-1", "Players": [ann]}),

@@ -19,6 +19,7 @@ from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import PASSWORD, Visitor, page_of
 from tests.factories import make_key, new_secret, numbered_guid, with_keys
+from tests.mongod import on_mongodb
 
 ITEM, OTHER = numbered_guid(1), numbered_guid(2)
 
@@ -148,7 +149,7 @@ def test_an_unreadable_limit_allows_nothing(person, player, db):
     give(caller, 1, 403)
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_many_at_once_move_exactly_the_limit(app, world, person, player, db):
     caller = person(ItemsPerDay=40)
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from app.game.actions.store import Actions
-from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
 from tests.game import look, playing
+from tests.mongod import on_mongodb
 
 BODY = {"Minutes": 10, "Message": "An update."}
 
@@ -68,11 +68,10 @@ def test_a_countdown_is_stopped_and_the_game_that_counts_is_told(staff, waiting,
     assert staff(f"GET actions/{waiting}").json["State"] == "done"
 
 
+@on_mongodb
 @pytest.mark.parametrize("number", range(4))
 def test_a_restart_is_either_stopped_or_answered(app, staff, waiting, db, number):
     """The game and the person decide at the same moment."""
-    if service(app, Storage).is_mock:
-        pytest.skip("mongomock is not for threads")
     take(staff)
     requests = [
         (f"POST game/actions/{waiting}", {"Game": "world-1"}),
@@ -135,7 +134,7 @@ def test_the_page_of_the_game_asks_for_it_and_shows_it(app, db, world):
     assert "Look, or stop it" not in clerk.get("").text
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_the_example_world_warns_everybody_and_restarts(staff, db, waiting, monkeypatch):
     path = Path(__file__).parents[2] / "docs" / "examples" / "game_server.py"
     spec = importlib.util.spec_from_file_location("game_server", path)

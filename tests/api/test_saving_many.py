@@ -8,6 +8,7 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from app.game.server import saving
 from app.players.store import Players
 from tests.factories import guid, make_player
+from tests.mongod import on_mongodb
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_a_database_that_fails_for_one_row_leaves_the_results_of_the_others(
     assert save(*rows, status=500)["Code"] == "INTERNAL_ERROR"
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_of_many_requests_with_the_same_version_one_saves_each_row(save, db, stored):
     players = [make_player() for _ in range(20)]
     db.players.insert_many(players)

@@ -15,6 +15,7 @@ from app.staff.domain import LastAdministrator
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import make_factor
+from tests.mongod import on_mongodb
 
 ROLE = {"Permissions": ["players.read", "staff.manage"], "Limits": None}
 
@@ -180,7 +181,7 @@ def test_staff_are_all_who_have_a_role(staff, person, world):
     viewer("GET staff", status=403)
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_administrators_who_remove_each_other_leave_one(app, world):
     """Each removes the other at the same time, again and again."""
     fields = {"Roles": ["administrator"], "SecondFactor": make_factor()}
@@ -202,7 +203,7 @@ def test_administrators_who_remove_each_other_leave_one(app, world):
         world.db.users.update_many({}, {"$set": {"Roles": ["administrator"]}})
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_changes_of_staff_wait_for_their_turn(app, staff, world):
     people = [world.add_user() for _ in range(16)]
 

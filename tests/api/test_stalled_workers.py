@@ -26,6 +26,7 @@ from tests.applications import service, written
 from tests.callers import Caller
 from tests.factories import guid, numbered_guid, sha256
 from tests.game import playing
+from tests.mongod import on_mongodb
 from tests.people import settle
 
 WRITES = ("insert_one", "insert_many", "update_one", "update_many", "replace_one", "delete_one")
@@ -36,7 +37,7 @@ GIFT = {"itemid": ITEM, "quantity": 1}
 # By what a plan is known to be under way.
 PLANNED = ("At", "PlannedUntil")
 
-pytestmark = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+pytestmark = on_mongodb
 
 
 class Stall:

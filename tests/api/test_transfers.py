@@ -20,6 +20,7 @@ from tests.api.test_stalled_workers import READS, WRITES, at_every_step, finish
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import World, guid, make_bag, numbered_guid
+from tests.mongod import on_mongodb
 
 POTION, SWORD, SACK = (numbered_guid(number) for number in range(1, 4))
 BAG = numbered_guid(4)
@@ -271,9 +272,6 @@ def die_at(patch, number, is_written):
     for name in WRITES:
         patch.setattr(Collection, name, dying(getattr(Collection, name)))
     return has_died
-
-
-on_mongodb = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 
 
 @on_mongodb

@@ -9,6 +9,7 @@ from app.history.store import History
 from app.http.context import SERVICES
 from tests.applications import service
 from tests.factories import guid, make_entry, numbered_guid
+from tests.mongod import on_mongodb
 from tests.swaps import move_all
 
 ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
@@ -146,7 +147,7 @@ def test_a_change_that_was_rolled_back_is_not_undone(change, undo, db, player, a
     assert held(db, player)["Inventory"]["0"]["Quantity"] == 6
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_of_many_undos_at_once_one_is_made(staff, change, db, player):
     path = f"POST history/{change('items/give', GIFT)['Id']}/undo"
     with ThreadPoolExecutor(8) as pool:

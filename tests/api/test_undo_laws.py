@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -12,6 +11,7 @@ from app.storage.client import Storage
 from app.storage.history_entries import entries_of
 from tests.applications import service
 from tests.factories import World, guid, numbered_guid
+from tests.mongod import on_mongodb
 from tests.tiers import is_everything
 
 PLAYERS, HISTORY = "/api/v1/players", "/api/v1/history"
@@ -179,7 +179,7 @@ class Changes(RuleBasedStateMachine):
         assert len(set(stamps)) == len(stamps) == len(self.made) == player.get("JournalCount", 0)
 
 
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+@on_mongodb
 def test_changes_and_undos_keep_the_laws(app):
     machine = type("ChangesOfApp", (Changes,), {"app": app})
     run_state_machine_as_test(
