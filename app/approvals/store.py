@@ -95,7 +95,8 @@ class Approvals:
             **{"_id": str(id_), "At": now, "EndsAt": now + LIFETIME, "State": "waiting"},
             **{"PlanNumber": 1, **request, **self._journals.expiry_of(now + LIFETIME)},
         }
-        if self._has_many(by["UserId"]) and not self._approvals.find_one({"_id": str(id_)}):
+        many = self._count_own(by["UserId"])
+        if many >= MOST_WAITING and not self._approvals.find_one({"_id": str(id_)}):
             raise TooManyWaiting
         try:
             self._approvals.insert_one(stored)
@@ -104,12 +105,20 @@ class Approvals:
             if not is_same(earlier, request):
                 raise KeyReused(str(key)) from None
             return earlier, True
+        self._take_back_beyond(stored)
         self._meet(stored, by, request["Subject"])
         return stored, False
 
-    def _has_many(self, user_id: str) -> bool:
+    def _take_back_beyond(self, stored: Document) -> None:
+        """Delete a new request if others of the same person were stored at the same moment."""
+        if self._count_own(stored["By"]["UserId"]) > MOST_WAITING:
+            undecided = {"_id": stored["_id"], "State": "waiting"}
+            if self._approvals.delete_one(undecided).deleted_count:
+                raise TooManyWaiting
+
+    def _count_own(self, user_id: str) -> int:
         own = {"By.UserId": user_id, **self._waiting()}
-        return self._approvals.count_documents(own, limit=MOST_WAITING) == MOST_WAITING
+        return self._approvals.count_documents(own, limit=MOST_WAITING + 1)
 
     def is_frequent(self, user_id: str) -> bool:
         """Tell whether somebody has asked for so much in an hour that mails would be a nuisance."""

@@ -11,7 +11,7 @@ from flask import Flask, has_request_context, request
 
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers, NotPeer
-from app.auth.permissions import Need, Permission, Rights, SignedIn, covers
+from app.auth.permissions import MOVING, Need, Permission, Rights, SignedIn, covers
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import AccessTokens
@@ -161,11 +161,15 @@ def is_peer(user: Document) -> bool:
     user has the fields RIGHTS of the account.
 
     Only then may the caller change how that account signs in: otherwise they could use it. Of a
-    key, its scopes count: somebody else may hold it.
+    key, its scopes and its budget count: somebody else may hold it.
     """
-    own, may = caller().rights, caller().may
-    own = own._replace(permissions=frozenset(filter(may, own.permissions)))
-    return covers(own, callers.rights({**user, "IsDisabled": False}))
+    own, key = caller().rights, caller().key
+    permissions = frozenset(filter(caller().may, own.permissions))
+    if key and key.budget:
+        permissions -= MOVING
+    return covers(
+        own._replace(permissions=permissions), callers.rights({**user, "IsDisabled": False})
+    )
 
 
 def require_peer(user: Document) -> None:

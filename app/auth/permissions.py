@@ -109,12 +109,12 @@ class Limits(NamedTuple):
 LIMIT_NAMES = ("LargestQuantity", "ItemsPerDay", "RowsPerBatch")
 # A limit of a role counts if the role has one of the permissions that it limits: otherwise a role
 # that only reads would lift the limits of all others.
-_MOVING = {
+MOVING = {
     *(Permission.ITEMS_MOVE, Permission.UNDO_OWN, Permission.UNDO_ANY, Permission.BATCHES_RUN),
     # These move an unknown number of items, and so need to be without a limit.
     *(Permission.GAME_ACT, Permission.PLAYERS_DELETE, Permission.PRIVACY_ERASE),
 }
-LIMITED = (_MOVING, _MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
+LIMITED = (MOVING, MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
 
 
 def limits_of(stored: Any) -> Limits:

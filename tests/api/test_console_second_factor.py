@@ -277,6 +277,19 @@ def test_a_form_that_is_not_sensitive_asks_nothing(app, world, db):
     clerk.submit(f"/players/{player['_id']}/rename", 303, Name="Aldric")
 
 
+def test_how_a_colleague_signs_in_is_a_sensitive_form_and_how_a_player_does_is_not(app, world, db):
+    lead = visitor(app, world, *Role)
+    grow_old(db, lead, 600)
+    colleague, player = world.add_user("secret", roles=(Role.API,)), world.add_user("secret")
+    for form, typed in (
+        ("email", {"new": "new@example.com"}),
+        ("password", {"new": "a good one", "again": "a good one"}),
+    ):
+        asked = lead.submit(f"/users/{colleague['_id']}/{form}", 403, **typed)
+        assert "Is it still you?" in page_of(asked), form
+        lead.submit(f"/users/{player['_id']}/{form}", 303, confirm=player["Name"], **typed)
+
+
 @pytest.mark.parametrize("is_mailed", [True, False])
 def test_an_administrator_resets_a_lost_one(app, world, db, alice, is_mailed):
     def fail(*_, **__):

@@ -138,6 +138,13 @@ def test_a_letter_is_withdrawn_while_no_game_has_taken_it(app, staff, ann, lette
     staff(f"POST actions/{guid()}/withdraw", status=404)
 
 
+def test_nobody_withdraws_more_items_than_they_may_give(person, letter):
+    request = f"POST actions/{letter['Id']}/withdraw"
+    refused = person("Low", LargestQuantity=4)(request, status=403)
+    assert refused.json["Code"] == "OVER_LIMIT"
+    person("High", LargestQuantity=5)(request)
+
+
 @on_mongodb
 @pytest.mark.parametrize("number", range(4))
 def test_a_letter_is_either_taken_or_withdrawn(app, staff, ann, db, number):

@@ -251,6 +251,16 @@ def test_a_key_is_no_peer_beyond_its_scopes(client, staff, world):
     staff("POST users/Boss/manage/password/change", password)
 
 
+def test_a_key_with_a_budget_is_no_peer_of_who_moves_items(client, world):
+    world.add_user("secret", Name="Rich", roles=(Role.API,))
+    world.add_user("secret", Name="Reader", Roles=["viewer"])
+    password, budget = {"new": "a" * 64}, {"LargestQuantity": 5, "ItemsPerDay": 20}
+    for more, status in (({}, 200), ({"Budget": budget}, 403)):
+        key = Caller(client, world.key_headers(**more), "/api/v1/")
+        key("POST users/Rich/manage/password/change", password, status)
+        key("POST users/Reader/manage/password/change", password)
+
+
 def test_a_key_for_somebody_else_has_scopes_of_its_maker_alone(person, staff, world):
     """Otherwise its maker would know a secret that may do more, once the account has a role."""
     held = ["users.read", "users.manage", "keys.manage", "notes.write"]

@@ -13,7 +13,6 @@ from app.console.forms.object_names import plain
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, redirect_to_action, see_other
-from app.console.stores import actions
 from app.game.actions.asking import EVERYBODY as WORLD
 from app.game.actions.asking import (
     Answer,
@@ -22,6 +21,7 @@ from app.game.actions.asking import (
     player_subject,
     send_letter,
     user_subject,
+    withdraw,
 )
 from app.game.actions.domain import KINDS, LETTER, RESTART
 from app.game.actions.schemas import ChatArgs, RestartArgs, WarpArgs, WarpToPlaceArgs
@@ -126,7 +126,7 @@ WITHDRAW = Form(
     None,
     "Withdraw",
     "{name}",
-    act=lambda _, action_id: actions.withdraw(path_guid("id", action_id)),
+    act=lambda _, action_id: withdraw(path_guid("id", action_id)),
     api="POST /api/v1/actions/<key>/withdraw",
     needs=(KINDS[LETTER].permission,),
     asks_reason=False,

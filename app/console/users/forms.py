@@ -164,6 +164,7 @@ PASSWORD = Form(
     confirm=NOT_UNDONE,
     replaces="",
     is_secret=True,
+    is_sensitive=accounts.is_of_staff,
 )
 EMAIL = Form(
     CHANGE_EMAIL,
@@ -178,6 +179,7 @@ EMAIL = Form(
     confirm=NOT_UNDONE,
     replaces="",
     is_secret=True,
+    is_sensitive=accounts.is_of_staff,
 )
 ERASE = Form(
     ERASE_USER,

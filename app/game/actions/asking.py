@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 from app.auth import guard
 from app.auth.permissions import Permission
-from app.auth.spending import spend, unaskable
+from app.auth.spending import allowances_of, spend, unaskable
 from app.game.actions.domain import (
     GUILD_VARIABLE,
     LETTER,
@@ -109,12 +111,27 @@ def ask(kind: str, subject: Document, args: Document) -> Answer:
 @unaskable()
 def send_letter(key: Lookup, args: Document) -> Answer:
     """Send a letter, whose items count as moved now; it waits until a game takes it."""
-    moved: dict[str, int] = {}
-    for item in args["Items"]:
-        moved[item["ItemId"]] = moved.get(item["ItemId"], 0) + item["Quantity"]
+    moved = _quantities(args["Items"])
     if moved:
         guard.caller().require(Permission.ITEMS_MOVE)
     subject, meant = player_subject(key), action_intent(LETTER, with_masked_message(args))
     send = partial(actions.ask, subject, meant)
     sent = spend(moved or None, send, partial(actions.find_earlier, subject, meant))
     return Answer(sent.answer, is_done=False, replayed=sent.replayed)
+
+
+@unaskable()
+def withdraw(action_id: str) -> Document:
+    """Withdraw a letter or a restart; a letter's items must be within the caller's limits."""
+    items = actions.get(action_id)["Arguments"].get("Items")
+    for one in allowances_of(guard.caller()) if items else ():
+        one.require(_quantities(items))
+    return actions.withdraw(action_id)
+
+
+def _quantities(items: Sequence[Document]) -> dict[str, int]:
+    """Return how many of each item there are."""
+    quantities: Counter[str] = Counter()
+    for item in items:
+        quantities[item["ItemId"]] += item["Quantity"]
+    return quantities

@@ -318,10 +318,10 @@ def send_letter(args: Document, key: Lookup) -> Response:
 def withdraw_letter(action_id: str) -> Document:
     """Withdraw a letter, or stop a restart
 
-    A letter only while no game has taken it; its items still count for the day. A restart until the
-    game restarts: the game stops its countdown within about a second.
+    A letter only while no game has taken it, and if you could give its items; they still count for
+    the day. A restart until the game restarts: the game stops its countdown within about a second.
     """
-    return public_action(actions.withdraw(path_guid("id", action_id)), actions.now())
+    return public_action(asking.withdraw(path_guid("id", action_id)), actions.now())
 
 
 def say(subject: Document, args: Document, **where: str) -> Response:
