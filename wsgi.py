@@ -9,7 +9,7 @@ from app.server import resources
 from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
 
-resources.return_large_blocks()
+resources.save_memory()
 metrics.share(config.load().METRICS_DIR)
 app = create_app()
 for background in (Preparation, Mover, Sampler, BatchWorker):

@@ -21,8 +21,9 @@ MONITORS = 2
 # The minimum, even if the limit of open files is too low for it.
 LEAST_CONNECTIONS = 16
 
-M_MMAP_THRESHOLD = -3
-LARGE_BLOCK = 1024 * 1024
+# Parameters of mallopt, and their values.
+M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1024 * 1024
+M_ARENA_MAX, MOST_HEAPS = -8, 2
 
 METRICS_PREFIX = "quartermaster-metrics-"
 
@@ -44,16 +45,18 @@ def connections(wanted: int, pool_size: int) -> tuple[int, int]:
     return max(LEAST_CONNECTIONS, min(wanted, room)), limit
 
 
-def return_large_blocks() -> None:
-    """Allocate each large block of memory with mmap, in this process and those that it forks.
+def save_memory() -> None:
+    """Let glibc keep less freed memory, in this process and those that it forks.
 
-    By default, glibc raises its mmap threshold to the size of the largest block that was freed.
-    After the first password hash, which takes 19 MB, later ones would come from the heap of their
-    thread and stay there. Other C libraries have no mallopt, or ignore it.
+    Each large block comes from mmap. By default, glibc raises its mmap threshold to the size of the
+    largest block that was freed: after the first password hash, which takes 19 MB, later ones would
+    come from the heap of their thread and stay there. Threads share two heaps instead of eight per
+    core. Other C libraries have no mallopt, or ignore it.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        mallopt(M_ARENA_MAX, MOST_HEAPS)
 
 
 def make_metrics_folder() -> Path | None:

@@ -16,7 +16,7 @@ from app.server import resources
 from app.users.passwords import Passwords
 
 if sys.argv[1] == "returned":
-    resources.return_large_blocks()
+    resources.save_memory()
 passwords = Passwords(time_cost=1, memory_kib=19 * 1024, parallelism=1)
 process = psutil.Process()
 passwords.hash("0" * 64)
