@@ -50,7 +50,10 @@ def test_nothing_that_is_fed_to_any_door_comes_out(service):
         )
         assert service.send(right_ask(door, service.known)) == (200 if is_found else 404)
         service.sign_in(door)
-        for ask in itertools.islice(wrong_asks(door, service.known, turn), 0, None, service.stride):
+        # Each door gets others of them, and all doors together get all.
+        stride = max(service.stride, 3)
+        wrong = wrong_asks(door, service.known, turn)
+        for ask in itertools.islice(wrong, turn % stride, None, stride):
             assert service.send(ask) < 500, ask
         service.learn()
     for text in misframed(service.known):
