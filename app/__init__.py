@@ -69,7 +69,7 @@ from app.second_factor.vault import Vault
 from app.services import Services
 from app.spells import routes as spells
 from app.staff import routes as staff
-from app.staff.store import Roles, Staff
+from app.staff.store import WAYS_IN, Roles, Staff
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.mover import Mover
@@ -173,7 +173,8 @@ def add_stores(services: Services) -> None:
     tokens = RefreshTokens(
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
-    history, roles = History(storage, SUBJECTS), Roles(storage, services[Callers].forget)
+    ways_in = WAYS_IN if settings.STAFF_PASSWORDS else WAYS_IN[1:]
+    history, roles = History(storage, SUBJECTS), Roles(storage, services[Callers].forget, ways_in)
     services.add(
         roles,
         Staff(storage, roles, services[Users]),

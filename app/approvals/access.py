@@ -7,10 +7,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from app.approvals.domain import (
+    INDEPENDENT_AFTER,
     LISTS,
     AlreadyDecided,
     ApprovalNotFound,
     AskerMayNot,
+    NotIndependent,
     NotYours,
     OwnRequest,
     PlanChanged,
@@ -33,16 +35,23 @@ from app.errors import (
     Unavailable,
 )
 from app.history.access import hidden_kinds
+from app.history.domain import Filters
+from app.history.store import History
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
 from app.operations import find_operation
+from app.second_factor.operations import RESET_FACTOR
 from app.types import Document
+from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD
 
 log = logging.getLogger("quartermaster")
 
+SIGN_IN_CHANGES = (CHANGE_EMAIL.name, CHANGE_PASSWORD.name, RESET_FACTOR.name)
+
 approvals = current(Approvals)
 callers = current(Callers)
+history = current(History)
 
 
 def kind_named(name: str) -> Kind:
@@ -97,6 +106,7 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
         return finish(request)
     if request["State"] not in LISTS["waiting"]:
         raise AlreadyDecided(request["State"])
+    _require_independent(request)
     _require_asker(request, kind)
     made: list[Document] = []
 
@@ -196,6 +206,17 @@ def _decidable(id_: str) -> tuple[Document, Kind]:
     kind = kind_named(request["Operation"])
     kind.require(caller, request)
     return request, kind
+
+
+def _require_independent(request: Document) -> None:
+    """Raise if one of the two has changed how the other signs in, and so may act as both."""
+    asker, approver = request["By"]["UserId"], guard.caller().id
+    since = approvals.now() - INDEPENDENT_AFTER
+    for one, other in ((asker, approver), (approver, asker)):
+        changes = Filters(("user",), subject_id=other, author=one, since=since)
+        for operation in SIGN_IN_CHANGES:
+            if history.list(changes._replace(operation=operation), 1).values:
+                raise NotIndependent
 
 
 def _require_asker(request: Document, kind: Kind) -> None:

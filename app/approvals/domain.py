@@ -10,6 +10,8 @@ from app.types import Document
 
 # After this time, nobody can decide on a request any more.
 LIFETIME = timedelta(days=7)
+# So long, somebody and a colleague whose sign-in they changed may be the same person.
+INDEPENDENT_AFTER = timedelta(days=30)
 # Of one person. Colleagues get no mails about more requests than that in an hour, either.
 MOST_WAITING = 20
 # The argument of an invitation that is kept only until the request is decided.
@@ -32,6 +34,13 @@ class ApprovalNotFound(NotFound):
 
 class OwnRequest(Forbidden):
     sentence = "Nobody decides on their own request: ask a colleague."
+
+
+class NotIndependent(Forbidden):
+    sentence = (
+        f"One of you has changed how the other signs in, less than {INDEPENDENT_AFTER.days} days "
+        "ago. Let another colleague decide."
+    )
 
 
 class NotYours(Forbidden):

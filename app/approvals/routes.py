@@ -11,6 +11,7 @@ from app.approvals.domain import (
     AlreadyDecided,
     ApprovalNotFound,
     AskerMayNot,
+    NotIndependent,
     NotYours,
     OwnRequest,
     PlanChanged,
@@ -106,7 +107,7 @@ def get_approval(request_id: str) -> Document:
     *DECIDES,
     args=ApproveArgs(),
     method="POST",
-    refuses=(*DECIDED, PlanChanged(), AskerMayNot("the account is banned")),
+    refuses=(*DECIDED, NotIndependent(), PlanChanged(), AskerMayNot("the account is banned")),
 )
 def approve_request(args: Document, request_id: str) -> Response:
     """Approve a request

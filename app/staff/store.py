@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
@@ -24,6 +24,7 @@ from app.storage.journal import NOTED, UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import MOMENT, TEXT, object_shape
 from app.types import Document
+from app.users.domain import revoke_tokens
 from app.users.store import Users
 
 ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (UNMOVED, NOTED))
@@ -43,15 +44,24 @@ IS_STAFF: Document = {
 }
 
 
-def has_way_in(user: Document) -> bool:
-    """Tell whether somebody has accepted an invitation, or never needed one."""
-    return any(map(user.get, WAYS_IN))
+def has_way_in(user: Document, ways_in: Sequence[str] = WAYS_IN) -> bool:
+    """Tell whether somebody can sign in: with a password, unless they are off, or by the company.
+
+    Who has not accepted an invitation cannot.
+    """
+    return any(map(user.get, ways_in))
 
 
 class Roles(ChangeableDocuments):
     """The named roles, and who manages staff. A shipped role is stored when it is first changed."""
 
-    def __init__(self, storage: Storage, forget_callers: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        forget_callers: Callable[[], None],
+        ways_in: Sequence[str] = WAYS_IN,
+    ) -> None:
+        self.ways_in = ways_in
         super().__init__(storage, SUBJECT, 0)
         self._users = storage.db["users"]
         self._locks = storage.db[LOCKS.name]
@@ -160,7 +170,7 @@ class Roles(ChangeableDocuments):
     def administrators(
         self, but: str | None = None, changed: dict[str, Document] | None = None
     ) -> Iterator[Document]:
-        """Yield the accounts that manage staff.
+        """Yield the accounts that manage staff, and that are not about to be erased.
 
         The account whose id is in but does not count, and changed has roles as they would become.
         """
@@ -169,9 +179,9 @@ class Roles(ChangeableDocuments):
             name for name, role in roles.items() if ADMINISTERING in permissions_of_role(role)
         ]
         held = [{field: {"$in": naming}} for field in ("Roles", "GroupRoles")]
-        where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}}
+        where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}, "ErasureDue": None}
         for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]):
-            can_sign_in = has_way_in(user) and not is_in_force(user, BAN, now)
+            can_sign_in = has_way_in(user, self.ways_in) and not is_in_force(user, BAN, now)
             if can_sign_in and ADMINISTERING in rights_of(user, roles).permissions:
                 yield user
 
@@ -195,10 +205,14 @@ class Staff:
             return self._users.change_and_sweep(key, reads, self._guarded(rule), intent)
 
     def link(self, key: Lookup, identity: Document | None, intent: Intent) -> Applied:
-        """Link an account to a company account, or remove the link; end roles of its groups."""
-        change = Change({"OpenId": identity, "GroupRoles": []}, None)
+        """Link an account to a company account, or remove the link; end its groups and sign-ins."""
+
+        def linked(user: Document) -> Change:
+            fields: Document = {"OpenId": identity, "GroupRoles": []}
+            return Change({**revoke_tokens(user).fields, **fields}, None)
+
         try:
-            return self.change(key, (*RIGHTS, *WAYS_IN), lambda _: change, intent)
+            return self.change(key, (*RIGHTS, *WAYS_IN, "PasswordVersion"), linked, intent)
         except DuplicateKeyError:
             raise Conflict("Another account is linked to this company account.") from None
 
@@ -212,7 +226,7 @@ class Staff:
             change, roles = rule(user), self._roles.all()
             after = {**user, **change.fields}
             held, kept = (rights_of(one, roles).permissions for one in (user, after))
-            is_shut_out = "OpenId" in change.fields and not has_way_in(after)
+            is_shut_out = "OpenId" in change.fields and not has_way_in(after, self._roles.ways_in)
             if ADMINISTERING in (held if is_shut_out else held - kept):
                 self._roles.require_administrator(but=user["_id"])
             return change

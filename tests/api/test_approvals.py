@@ -112,6 +112,24 @@ def test_who_may_not_decide(client, person, clerk, senior, asked, db, world):
     assert small("GET info/limits").json["LeftToday"] == 10
 
 
+@pytest.mark.parametrize("change", ["password", "email"])
+@pytest.mark.parametrize("is_by_asker", [True, False])
+def test_who_can_sign_in_as_the_other_does_not_approve(
+    client, world, person, player, db, change, is_by_asker
+):
+    people = [person("One"), person("Other")]
+    first, second = people if is_by_asker else people[::-1]
+    new = {"password": "a" * 64, "email": "new@example.com"}[change]
+    first(f"POST users/{second.user['Name']}/manage/{change}/change", {"new": new})
+    # A new password has ended the sign-in of the other.
+    stored = [db.users.find_one({"_id": one.user["_id"]}) for one in people]
+    asker, approver = (Caller(client, world.headers(user=user), "/api/v1/") for user in stored)
+    asked = asker("POST approvals", ASK).json
+    assert decide(approver, asked, status=403).json["Code"] == "NOT_INDEPENDENT"
+    assert held(db) == 0
+    decide(person("Third"), asked)
+
+
 REFUSED_REQUESTS = [
     ({**GIFT}, 400, "Say why you ask."),
     (

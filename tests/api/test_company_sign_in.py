@@ -18,11 +18,13 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from app.auth.roles import Role
+from app.cli.accounts import user as user_command
 from app.cli.staff import staff
 from app.console.session import company
 from app.openid.group_roles import GroupRoles
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
+from app.staff.store import Roles
 from app.storage.client import Storage
 from app.storage.limits.quotas import Marks
 from tests.api.test_console_second_factor import hidden_fields, type_code
@@ -399,15 +401,30 @@ def test_roles_follow_the_groups_at_each_sign_in(app, browser, db, anna, provide
     assert {entry["By"]["UserId"] for entry in entries} == {anna["_id"]}
 
 
-def test_groups_do_not_remove_the_last_administrator(app, browser, db, anna, provider, world):
+def test_groups_do_not_remove_the_last_administrator(
+    app, browser, db, anna, provider, world, monkeypatch
+):
     configure(app, OPENID_GROUP_ROLES=["admins=administrator"])
     db.users.update_one({"_id": anna["_id"]}, {"$set": {"GroupRoles": ["administrator"]}})
     provider.person["groups"] = []
     assert sign_in(browser).status_code == 303
     assert db.users.find_one({"_id": anna["_id"]})["GroupRoles"] == ["administrator"]
     world.add_user(PASSWORD, Roles=["administrator"])
+    # While passwords are off, somebody who only has one cannot manage staff.
+    with monkeypatch.context() as passwords_off:
+        passwords_off.setattr(service(app, Roles), "ways_in", ("OpenId",))
+        sign_in(browser)
+    assert db.users.find_one({"_id": anna["_id"]})["GroupRoles"] == ["administrator"]
     sign_in(browser)
     assert db.users.find_one({"_id": anna["_id"]})["GroupRoles"] == []
+
+
+def test_another_link_ends_the_sign_ins_of_the_former_person(app, browser, db, anna):
+    sign_in(browser)
+    assert is_signed_in(browser)
+    done = app.test_cli_runner().invoke(user_command, ["unlink", anna["Name"]])
+    assert done.exit_code == 0, done.output
+    assert not is_signed_in(browser)
 
 
 def test_a_group_alone_opens_the_console_and_only_as_far_as_its_role(

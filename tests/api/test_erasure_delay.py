@@ -12,8 +12,9 @@ from app.privacy.store import Erasures
 from app.storage.unfinished import UnfinishedWork
 from tests import people
 from tests.applications import service
+from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
-from tests.factories import NOW, moment
+from tests.factories import NOW, make_factor, moment
 from tests.mongod import on_mongodb
 
 PATH = f"users/{people.NAME}/erase"
@@ -65,6 +66,18 @@ def test_an_erasure_waits_and_is_carried_out_when_it_is_due(staff, person, db, e
     assert people.found_in(db) == []
     (entry,) = db.history.find({"Operation": "erase"})
     assert (entry["By"]["UserId"], entry["By"]["Name"]) == (staff.user["_id"], "Clerk")
+
+
+def test_two_administrators_do_not_plan_to_erase_each_other(client, world):
+    fields = {"Roles": ["administrator"], "SecondFactor": make_factor()}
+    users = [world.add_user("secret", Name=name, **fields) for name in ("One", "Two")]
+    callers = [Caller(client, world.headers(user=user), "/api/v1/") for user in users]
+    callers[0]("POST users/Two/erase", {"Confirm": "Two"})
+    refused = callers[1]("POST users/One/erase", {"Confirm": "One"}, 409)
+    assert refused.json["Code"] == "LAST_ADMINISTRATOR"
+    # Nor may the only one left lose the role while the other waits to be erased.
+    refused = callers[0]("PUT staff/One/roles", {"Roles": []}, 409)
+    assert refused.json["Code"] == "LAST_ADMINISTRATOR"
 
 
 def test_a_planned_erasure_is_withdrawn_by_undo_and_not_restored_by_another(

@@ -275,6 +275,27 @@ def test_a_key_for_somebody_else_has_scopes_of_its_maker_alone(person, staff, wo
     keeper("POST keys", {"Name": "own", "Scopes": ["players.change"]})
 
 
+def test_a_key_for_somebody_else_stays_within_the_limits_of_its_maker(person, staff, world):
+    held = ["users.read", "users.manage", "keys.manage", "items.move", "batches.run", "notes.write"]
+    limits = {"LargestQuantity": 10, "ItemsPerDay": 100, "RowsPerBatch": 5}
+    staff("POST roles", {"Name": "keeper", "Permissions": held, "Limits": limits})
+    keeper, path = person("keeper"), f"keys?user={world.add_user('secret')['_id']}"
+    budget = {"LargestQuantity": 10, "ItemsPerDay": 100}
+    for number, (scope, given, status) in enumerate(
+        [
+            ("items.move", None, 403),
+            ("batches.run", None, 403),
+            ("items.move", {**budget, "LargestQuantity": 11}, 403),
+            ("items.move", {"LargestQuantity": 10}, 403),
+            ("items.move", budget, 200),
+            ("notes.write", None, 200),
+        ]
+    ):
+        key = {"Name": f"k{number}", "Scopes": [scope], "Budget": given}
+        made = keeper(f"POST {path}", key, status).json
+        assert made.get("Code") == ("MAY_NOT_GIVE" if status == 403 else None), key
+
+
 def test_nobody_erases_somebody_who_may_do_more(staff, person, world):
     staff("POST roles", {"Name": "privacy", "Permissions": ["users.read", "privacy.erase"]})
     world.add_user(Name="Boss", Roles=["administrator"])

@@ -182,6 +182,7 @@ AGAIN = Form(
     act=lambda _, key: operations.invite_again(key, intent(INVITE)),
     view="invite_staff_again",
     about="Mails a new link. The former one stops working.",
+    is_sensitive=True,
     is_offered=lambda target: is_open(target) and target.record["IsInvited"],
 )
 DISABLE = Form(

@@ -209,6 +209,7 @@ MAIL_CODE = Form(
     card="Password",
     act=lambda _, key: accounts.mail_reset_code(key, intent(MAIL_RESET_CODE)),
     about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
+    is_sensitive=accounts.is_of_staff,
 )
 RESET = Form(
     RESET_FACTOR,

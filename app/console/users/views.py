@@ -167,7 +167,8 @@ def account_facts(user: Document) -> dict[str, Any]:
         "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": marks["Penalties"],
-        "code": valid_code(user, now) if guard.is_peer(user) else None,
+        # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
+        "code": None if all_role_names(user) or not guard.is_peer(user) else valid_code(user, now),
         "has_factor": has_factor(user),
         "due": user.get(DUE),
     }
