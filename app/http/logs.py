@@ -62,9 +62,10 @@ class TextFormatter(logging.Formatter):
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         details = getattr(record, "details", None)
         text = _request_line(details) if details else masked(record.getMessage())
-        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        if not text.isprintable():
+            text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
         given = (details or {}).get("request_id") or request_id()
-        line = f"{clock} {record.levelname:<7} {safe} [{given}]"
+        line = f"{clock} {record.levelname:<7} {text} [{given}]"
         if record.exc_info:
             line += "\n" + masked(self.formatException(record.exc_info))
         return line
