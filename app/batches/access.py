@@ -195,7 +195,9 @@ def require_permissions(caller: Caller, batch: Document) -> None:
     needs = batch.get("Needs", ())
     caller.require(*_to_see(batch))
     if "undo" in needs:
-        is_own = batch["By"]["UserId"] == caller.id
+        by, key = batch["By"], caller.key
+        # The account may undo more than the key: only what the key planned is checked for it.
+        is_own = by["UserId"] == caller.id and (key is None or by.get("Key") == key.name)
         caller.require(Permission.UNDO_OWN if is_own else Permission.UNDO_ANY)
     caller.require(*(NAMES[name] for name in needs if name in NAMES))
     refuse_budgets("a batch", caller)

@@ -80,7 +80,9 @@ class ErasureWithdrawn(Conflict):
     sentence = "The erasure was withdrawn: ask for it again instead."
 
 
-def schedule(user: Document, *, at: datetime, by: str | None) -> Change:
+def schedule(
+    user: Document, *, at: datetime, by: str | None, approved_by: str | None = None
+) -> Change:
     """Let an account be erased at a time, unless that is already planned; the answer is the time.
 
     The rights that it has now are kept: if it has others by then, it is not erased.
@@ -88,7 +90,7 @@ def schedule(user: Document, *, at: datetime, by: str | None) -> Change:
     if due := user.get(DUE):
         return Change({}, due["At"])
     rights = {name: user[name] for name in RIGHTS if name in user}
-    return Change({DUE: {"At": at, "By": by, "Rights": rights}}, at)
+    return Change({DUE: {"At": at, "By": by, "ApprovedBy": approved_by, "Rights": rights}}, at)
 
 
 def withdraw(user: Document, *, changes: list[Document]) -> Change:

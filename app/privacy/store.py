@@ -128,7 +128,8 @@ class Erasures(ErasureRecords):
     def schedule(self, user_id: str, intent: Intent) -> Document:
         """Let a person be erased after the delay; return what a record would contain."""
         at = (self._clock.now() + self.delay).replace(microsecond=0)
-        rule = partial(schedule, at=at, by=intent.origin.user_id)
+        approver = (intent.origin.approved_by or {}).get("UserId")
+        rule = partial(schedule, at=at, by=intent.origin.user_id, approved_by=approver)
         meant = intent._replace(operation=SCHEDULE)
         swapper = self._storage.swapper(users.SUBJECT)
         applied = swapper.swap({"_id": user_id}, (DUE, *RIGHTS), rule, meant)
@@ -153,10 +154,17 @@ class Erasures(ErasureRecords):
         same = {"_id": user_id, f"{DUE}.At": due["At"], **rights}
         claim = {"$set": {f"{DUE}.IsBegun": True, "Stamp": fresh_stamp()}}
         if self._users.update_one(same, claim).matched_count:
-            author = self._users.find_one({"_id": due["By"]}, ["Name"]) or {}
-            origin = Origin(due["By"], str(author.get("Name") or ""), "service")
+            author, approver = (self._named(due.get(name)) for name in ("By", "ApprovedBy"))
+            origin = Origin(author["UserId"], author["Name"], "service")
+            if approver["UserId"]:
+                origin = origin._replace(approved_by=approver)
             self.begin(user_id, Intent(ERASE, origin))
             self.continue_erasure(user_id)
+
+    def _named(self, user_id: str | None) -> Document:
+        """Return an account's id, and its name if it still exists."""
+        found = self._users.find_one({"_id": user_id}, ["Name"]) or {}
+        return {"UserId": user_id, "Name": str(found.get("Name") or "")}
 
     def begin(self, user_id: str, intent: Intent) -> None:
         """Record that a person is being erased, and close the account."""

@@ -68,6 +68,22 @@ def test_an_erasure_waits_and_is_carried_out_when_it_is_due(staff, person, db, e
     assert (entry["By"]["UserId"], entry["By"]["Name"]) == (staff.user["_id"], "Clerk")
 
 
+def test_an_approved_erasure_that_waits_names_both_people(
+    app, client, world, staff, person, db, erasures, work
+):
+    app.config["APPROVAL"] = ["erasures"]
+    second = world.add_user(roles=tuple(Role), Name="Second")
+    ask = {"Operation": "erase", "Subject": people.NAME, "Arguments": CONFIRM, "Reason": "Asked"}
+    asked = staff("POST approvals", ask).json
+    approver = Caller(client, world.headers(user=second), "/api/v1/")
+    approver(f"POST approvals/{asked['Id']}/approve")
+    let_it_be_due(db, person)
+    work()
+    work()
+    (entry,) = db.history.find({"Operation": "erase"})
+    assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Clerk", "Second")
+
+
 def test_two_administrators_do_not_plan_to_erase_each_other(client, world):
     fields = {"Roles": ["administrator"], "SecondFactor": make_factor()}
     users = [world.add_user("secret", Name=name, **fields) for name in ("One", "Two")]
@@ -183,7 +199,7 @@ def test_the_page_shows_when_by_whom_and_why_and_withdraws_it(app, world, client
 
 def test_the_rules_are_pure():
     planned = schedule({"Power": {}}, at=NOW, by="me")
-    assert planned.fields == {DUE: {"At": NOW, "By": "me", "Rights": {"Power": {}}}}
+    assert planned.fields == {DUE: {"At": NOW, "By": "me", "ApprovedBy": None, "Rights": {"Power": {}}}}
     assert schedule(planned.fields, at=NOW + timedelta(1), by="you").fields == {}
     change = [{"Path": DUE, "Before": None, "After": planned.fields[DUE]}]
     assert withdraw(planned.fields, changes=change).fields == {DUE: None}

@@ -14,7 +14,7 @@ from app.history.store import History
 from app.staff.domain import LastAdministrator
 from tests.applications import service
 from tests.callers import Caller
-from tests.factories import make_factor
+from tests.factories import guid, make_factor
 from tests.mongod import on_mongodb
 
 ROLE = {"Permissions": ["players.read", "staff.manage"], "Limits": None}
@@ -301,6 +301,19 @@ def test_nobody_erases_somebody_who_may_do_more(staff, person, world):
     world.add_user(Name="Boss", Roles=["administrator"])
     refused = person("privacy")("POST users/Boss/erase", {"Confirm": "Boss"}, status=403)
     assert refused.json["Code"] == "NOT_PEER"
+
+
+def test_a_key_that_undoes_its_own_changes_runs_no_batch_that_undoes_others(client, staff, world):
+    player = world.add_player(Name="Ann")
+    body = {"itemid": guid(), "quantity": 1}
+    other = Caller(client, world.headers(), "/api/v1/")
+    entry = other(f"POST players/{player['_id']}/items/give", body).headers["X-History-Id"]
+    planned = staff("POST batches", {"Rows": [{"Operation": "undo", "Id": entry}]}).json["Id"]
+    for scope, status in (("undo.own", 403), ("undo.any", 200)):
+        scopes = ["batches.run", "players.read", "undo.own", scope]
+        made = staff("POST keys", {"Name": scope, "Scopes": scopes}).json
+        key = Caller(client, {"Authorization": f"Bearer {made['Key']}"}, "/api/v1/")
+        key(f"POST batches/{planned}/advance", status=status)
 
 
 def test_planning_a_batch_is_not_running_it(staff, person, world):
