@@ -9,6 +9,7 @@ from contextlib import closing
 
 import orjson
 
+from app.auth.permissions import Permission
 from app.batches.changes import changes_of
 from app.batches.domain import (
     DIFFERS,
@@ -50,7 +51,7 @@ RENEWAL_SECONDS = PLANNING.total_seconds() / 6
 # A plan makes no entry of history, so it needs no author.
 NOBODY = Origin(None, "", "batch")
 
-RequireUndo = Callable[[str], None]
+RequireUndo = Callable[[str], Permission | None]
 Advance = Callable[[int], None]
 
 
@@ -99,8 +100,8 @@ class Planner:
     ) -> Document:
         """Store a batch with the verdict of each row, and return it; no player is changed.
 
-        require_undo raises if the caller may not undo an entry. advance is called with the number
-        of rows that were judged.
+        require_undo raises if the caller may not undo an entry, and returns what running it needs.
+        advance is called with the number of rows that were judged.
         """
         with working(self.limiter), closing(RowSpool()) as spool:
             # Reading a long body may have used up the time limit.
@@ -211,7 +212,7 @@ class Planner:
                 needs |= _needs(row["Operation"], row["Subject"])
                 summary.add(row)
             advance(len(portion))
-        found: Document = {"Needs": sorted(needs), "Summary": summary.records()}
+        found: Document = {"Needs": sorted(needs | judge.needs), "Summary": summary.records()}
         found["Moves"] = summary.moves()
         # An erasure may have hidden a name that was given, so that is not written again.
         if not batch["Name"]:
@@ -228,6 +229,8 @@ class Judge:
         self._require_undo = require_undo
         # Players as the earlier rows would leave them.
         self._players_by_id: dict[str, Document] = {}
+        # The permissions that undos need, as far as they are known.
+        self.needs: set[str] = set()
         # By entry, the first row that undoes it.
         self._undoing_rows: dict[str, int] = {}
 
@@ -249,7 +252,8 @@ class Judge:
         """Refuse a row if the caller may not undo its entry, or another row undoes it."""
         entry_id, number = row["Arguments"]["id"], number_of(row)
         try:
-            self._require_undo(entry_id)
+            if needed := self._require_undo(entry_id):
+                self.needs.add(needed.value)
             first = self._undoing_rows.setdefault(entry_id, number)
             if first != number:
                 raise UndoneTwice(entry_id, first)

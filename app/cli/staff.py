@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain, count
 from typing import Any
 
 import click
 from flask.cli import AppGroup
 
-from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission
+from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission, Rights, rights_of_role
 from app.auth.shipped_roles import ADMINISTRATOR
 from app.cli.intents import intent, reason_option, report
 from app.http.context import current, setting
@@ -145,20 +146,15 @@ def enable(name: str, reason: str | None) -> None:
 def rescue(name: str, reason: str | None) -> None:
     """Make a user an administrator, whatever the roles are now: the way in if nobody has one.
 
-    Enables and unbans the account, and gives it the role administrator with all permissions. If
-    passwords are off for staff, the account may sign in with its password for an hour.
+    Enables and unbans the account, and gives it the role administrator; if that was removed, or no
+    longer has all permissions, a role of its own, rescue. If passwords are off for staff, the
+    account may sign in with its password for an hour.
     """
-    key, known = Lookup.parse(name), roles.all().get(ADMINISTRATOR)
+    key = Lookup.parse(name)
     found = users.get(key, *RECORD)
-    # Without a second factor, its holders reach the page to set one up: that is way enough.
-    needed = known is None or known.get("NeedsSecondFactor") is True
-    everything = {"Permissions": [one.value for one in Permission], "NeedsSecondFactor": needed}
-    if known:
-        make(CHANGE_ROLE, ADMINISTRATOR, reason, **everything)
-    else:
-        make(CREATE_ROLE, ADMINISTRATOR, reason, Name=ADMINISTRATOR, **everything)
-    wanted = [*public_staff(found)["Roles"], ADMINISTRATOR]
-    make(SET_ROLES, key, reason, Roles=wanted)
+    given, known = role_with_everything(reason), roles.all()
+    kept = [held for held in public_staff(found)["Roles"] if held in known and held != given]
+    make(SET_ROLES, key, reason, Roles=[*kept, given])
     users.change(key, READS, partial(lift, penalty=BAN), intent(LIFT[BAN], reason))
     if found.get("IsDisabled"):
         make(ENABLE_ACCOUNT, key, reason)
@@ -168,6 +164,25 @@ def rescue(name: str, reason: str | None) -> None:
         output += "\nThe account may sign in with its password for an hour: open "
         output += "/console/sign-in?password=1"
     report(output, "rescued the account %s", name)
+
+
+def role_with_everything(reason: str | None) -> str:
+    """Return a role with all permissions and no limits; make one if there is none.
+
+    Others who hold a role get no more rights by it.
+    """
+    everything = [one.value for one in Permission]
+    known, numbered = roles.all(), (f"rescue-{number}" for number in count(2))
+    for name in chain([ADMINISTRATOR, "rescue"], numbered):
+        has_all = name in known and rights_of_role(known[name]) == Rights(frozenset(Permission))
+        if not has_all and (name in known or roles.count_holders(name)):
+            continue
+        if not has_all:
+            # Without a second factor, its holders reach the page to set one up: way enough.
+            terms = {"Permissions": everything, "NeedsSecondFactor": True}
+            make(CREATE_ROLE, name, reason, Name=name, **terms)
+        return name
+    raise AssertionError("unreachable")
 
 
 def make_for(operation: Operation, name: str, reason: str | None, **given: Any) -> None:

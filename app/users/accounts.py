@@ -24,9 +24,10 @@ from app.users.domain import (
     remember_code,
     replace_password,
     require_mailable,
+    reset_of,
 )
 from app.users.hashing import Hasher
-from app.users.mail import RESET, Letter, Mailer
+from app.users.mail import INVITATION, RESET, Letter, Mailer
 from app.users.store import Users
 
 callers = current(Callers)
@@ -107,7 +108,8 @@ def _has_code(key: Lookup) -> bool:
 def _send_code(key: Lookup, user: Document, intent: Intent, letter: Letter) -> Applied:
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
     expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
-    rule = partial(remember_code, code=code, expires_at=expires_at, mailed=user)
+    reset = reset_of(code, expires_at, is_invitation=letter is INVITATION)
+    rule = partial(remember_code, reset=reset, mailed=user)
     mailer.send_code(user, code, letter)
     # Store the code after mailing: if the mail fails, the former code stays valid.
     return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)

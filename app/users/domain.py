@@ -315,6 +315,18 @@ def valid_code(user: Document, now: datetime) -> str | None:
     return reset["Code"] if reset and reset["ExpiresAt"] > now else None
 
 
+def shown_code(user: Document, now: datetime) -> str | None:
+    """Return a valid code for those who may see it; an invitation is for its receiver alone."""
+    is_invitation = (user["Reset"] or {}).get("IsInvitation")
+    return None if is_invitation else valid_code(user, now)
+
+
+def reset_of(code: str, expires_at: datetime, is_invitation: bool) -> Document:
+    """Return the stored form of a mailed code."""
+    invitation = {"IsInvitation": True} if is_invitation else {}
+    return {"Code": code, "ExpiresAt": expires_at, "Failures": 0, **invitation}
+
+
 def new_code() -> str:
     return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
 
@@ -335,11 +347,10 @@ class ResetCodes:
         return "".join(CODE_LETTERS[byte % len(CODE_LETTERS)] for byte in digest[:CODE_LENGTH])
 
 
-def remember_code(user: Document, *, code: str, expires_at: datetime, mailed: Document) -> Change:
+def remember_code(user: Document, *, reset: Document, mailed: Document) -> Change:
     """Store a mailed code, unless the address or the password changed meanwhile."""
     if any(user[name] != mailed[name] for name in ("EmailKey", "PasswordVersion")):
         raise Conflict("The account was changed while the mail was sent; please ask again.")
-    reset = {"Code": code, "ExpiresAt": expires_at, "Failures": 0}
     return Change({"Reset": reset}, None)
 
 

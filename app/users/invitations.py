@@ -22,6 +22,7 @@ from app.users.domain import (
     require_email,
     require_no_password,
     require_username,
+    reset_of,
 )
 from app.users.hashing import Hasher
 from app.users.mail import INVITATION, Mailer
@@ -54,7 +55,7 @@ def invite(name: str, email: str, intent: Intent, **fields: Any) -> Applied:
     with mailer.slot():
         mailer.send_code({"_id": id_, "Name": name, "Email": email}, code, INVITATION)
     expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
-    reset = {"Code": code, "ExpiresAt": expires_at, "Failures": 0}
+    reset = reset_of(code, expires_at, is_invitation=True)
     try:
         return users.create(name, email, None, intent, id_, Reset=reset, **fields)
     except (NameTaken, EmailTaken):

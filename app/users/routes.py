@@ -32,7 +32,7 @@ from app.users.domain import (
     queried_power,
     require_email,
     require_username,
-    valid_code,
+    shown_code,
 )
 from app.users.hashing import Hasher
 from app.users.mail import NOUNS, MailNotConfigured
@@ -303,7 +303,7 @@ def user_record(user: Document, power: Any) -> Document:
     now = users.now()
     # A code lets its reader sign in as the user.
     may_see = guard.caller().may(Permission.USERS_MANAGE) and guard.is_peer(user)
-    return public_user(user, power, valid_code(user, now) if may_see else None, now)
+    return public_user(user, power, shown_code(user, now) if may_see else None, now)
 
 
 def list_records(window: Window, **options: Any) -> Page:

@@ -199,7 +199,9 @@ def test_the_page_shows_when_by_whom_and_why_and_withdraws_it(app, world, client
 
 def test_the_rules_are_pure():
     planned = schedule({"Power": {}}, at=NOW, by="me")
-    assert planned.fields == {DUE: {"At": NOW, "By": "me", "ApprovedBy": None, "Rights": {"Power": {}}}}
+    assert planned.fields == {
+        DUE: {"At": NOW, "By": "me", "ApprovedBy": None, "Rights": {"Power": {}}}
+    }
     assert schedule(planned.fields, at=NOW + timedelta(1), by="you").fields == {}
     change = [{"Path": DUE, "Before": None, "After": planned.fields[DUE]}]
     assert withdraw(planned.fields, changes=change).fields == {DUE: None}

@@ -10,6 +10,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.shipped_roles import SHIPPED
 from app.cli.accounts import user as user_command
+from app.cli.staff import staff as staff_command
 from app.history.store import History
 from app.staff.domain import LastAdministrator
 from tests.applications import service
@@ -228,6 +229,31 @@ def test_the_last_administrator_is_not_banned(person, world):
     assert boss(path, {"duration": 1}, status=409).json["Code"] == "LAST_ADMINISTRATOR"
     other = world.add_user("secret", Roles=["administrator"])
     boss(f"POST users/{other['_id']}/admin/ban", {"duration": 1})
+
+
+def test_an_invitation_is_for_its_receiver_alone(staff, db):
+    staff("POST staff", {"Name": "Newbie", "Email": "n@example.com", "Roles": ["viewer"]})
+    assert db.users.find_one({"Name": "Newbie"})["Reset"]["Code"]
+    assert staff("GET users/Newbie").json["PasswordResetCode"] is None
+
+
+def test_somebody_is_rescued_whatever_the_roles_are_and_nobody_else_gains(app, staff, world, db):
+    world.add_user("secret", roles=tuple(Role), Name="Keeper")
+    world.add_user("secret", Name="Other", Roles=["administrator"])
+    world.add_user("secret", Name="Ann", Roles=["administrator", "gone"])
+
+    def rescue():
+        done = app.test_cli_runner().invoke(staff_command, ["rescue", "Ann"])
+        assert done.exit_code == 0, done.output
+        return db.users.find_one({"Name": "Ann"})["Roles"]
+
+    assert rescue() == ["administrator"]
+    staff("PUT roles/administrator", {"Permissions": ["players.read"]})
+    assert rescue() == ["administrator", "rescue"]
+    staff("DELETE roles/administrator")
+    staff("DELETE roles/rescue")
+    assert rescue() == ["rescue-2"]
+    assert db.roles.find_one({"_id": "administrator"})["Permissions"] == []
 
 
 def test_the_last_administrator_is_not_erased(app, world):

@@ -48,7 +48,7 @@ from app.privacy.domain import DUE, ERASED_AT, SCHEDULE, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.second_factor.domain import has_factor
 from app.types import Document
-from app.users.domain import POWER_FLAGS, valid_code
+from app.users.domain import POWER_FLAGS, shown_code
 from app.users.store import RECORD
 
 SORTS = {"name": ("name", True), "email": ("email", True)}
@@ -168,7 +168,7 @@ def account_facts(user: Document) -> dict[str, Any]:
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": marks["Penalties"],
         # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
-        "code": None if all_role_names(user) or not guard.is_peer(user) else valid_code(user, now),
+        "code": None if all_role_names(user) or not guard.is_peer(user) else shown_code(user, now),
         "has_factor": has_factor(user),
         "due": user.get(DUE),
     }
