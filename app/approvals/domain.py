@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from app.changes import Change, Rule, SubjectKind, field_changes
@@ -10,7 +11,7 @@ from app.types import Document
 
 # After this time, nobody can decide on a request any more.
 LIFETIME = timedelta(days=7)
-# So long, somebody and a colleague whose sign-in they changed may be the same person.
+# So long, somebody and a colleague whose sign-in they changed count as one person.
 INDEPENDENT_AFTER = timedelta(days=30)
 # Of one person. Colleagues get no mails about more requests than that in an hour, either.
 MOST_WAITING = 20
@@ -38,8 +39,9 @@ class OwnRequest(Forbidden):
 
 class NotIndependent(Forbidden):
     sentence = (
-        f"One of you has changed how the other signs in, less than {INDEPENDENT_AFTER.days} days "
-        "ago. Let another colleague decide."
+        "Somebody could sign in as both of you, because of a password, an address, a second factor "
+        f"or a key that was set in the last {INDEPENDENT_AFTER.days} days. Let another colleague "
+        "decide."
     )
 
 
@@ -105,6 +107,18 @@ def public_approval(request: Document) -> Document:
         "PlanNumber": request["PlanNumber"],
         **{name: request.get(name) for name in DECIDED},
     }
+
+
+def is_one_person(one: str, other: str, changes: Collection[tuple[str, str]]) -> bool:
+    """Tell whether somebody could act as both accounts, perhaps through others.
+
+    Each change is an account, and another one whose sign-in it has changed.
+    """
+    either_way = {*changes, *(pair[::-1] for pair in changes)}
+    reached = {one}
+    while found := {to for start, to in either_way if start in reached} - reached:
+        reached |= found
+    return other in reached
 
 
 def idempotency_key(request_id: str) -> str:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 import config
+from app.approvals.domain import is_one_person
 from app.approvals.store import ABANDONED, Approvals
 from app.auth.permissions import Permission
 from app.auth.shipped_roles import new_role
@@ -128,6 +129,30 @@ def test_who_can_sign_in_as_the_other_does_not_approve(
     assert decide(approver, asked, status=403).json["Code"] == "NOT_INDEPENDENT"
     assert held(db) == 0
     decide(person("Third"), asked)
+
+
+def test_who_resets_a_password_by_its_code_is_both(client, world, person, player, db):
+    one, other = person("One"), person("Other")
+    one("GET users/Other/password/reset")
+    code = one("GET users/Other").json["PasswordResetCode"]
+    one("POST users/Other/password/reset", {"code": code, "new": "a" * 64})
+    asked = one("POST approvals", ASK).json
+    stored = db.users.find_one({"_id": other.user["_id"]})
+    approver = Caller(client, world.headers(user=stored), "/api/v1/")
+    assert decide(approver, asked, status=403).json["Code"] == "NOT_INDEPENDENT"
+
+
+def test_two_accounts_are_one_person_through_others_and_in_either_direction():
+    for changes, is_one in (
+        ([], False),
+        ([("b", "b")], False),
+        ([("a", "b")], True),
+        ([("b", "a")], True),
+        ([("a", "c"), ("c", "b")], True),
+        ([("c", "a"), ("c", "b")], True),
+        ([("a", "c"), ("d", "b")], False),
+    ):
+        assert is_one_person("a", "b", changes) == is_one, changes
 
 
 REFUSED_REQUESTS = [
