@@ -20,7 +20,7 @@ from app.approvals.domain import (
     idempotency_key,
     is_one_person,
 )
-from app.approvals.kinds import Kind, kinds
+from app.approvals.kinds import Kind, kinds, name_now
 from app.approvals.mails import tell_approvers, tell_asker
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
@@ -73,6 +73,7 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
     found, stored_args = kind.find(subject, args), kind.resolve(args)
+    found["Name"] = name_now(found)
     request = {"Operation": name, "Subject": found, "Arguments": stored_args}
     kind.require(guard.caller(), request)
     plan = kind.preview(request)
@@ -132,11 +133,15 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
 
 
 def _require_plan(request: Document, kind: Kind, plan_number: int | None) -> None:
-    """Raise PlanChanged unless the approver has seen the plan, and it still holds."""
-    plan = kind.preview(request)
-    if plan != request["Plan"]:
-        approvals.plan_again(request, plan)
-    if plan != request["Plan"] or plan_number not in (None, request["PlanNumber"]):
+    """Raise PlanChanged unless the approver has seen the plan, and it still holds.
+
+    It names the subject: two players may have swapped their names since.
+    """
+    plan, name = kind.preview(request), name_now(request["Subject"])
+    is_same = (plan, name) == (request["Plan"], request["Subject"]["Name"])
+    if not is_same:
+        approvals.plan_again(request, plan, name)
+    if not is_same or plan_number not in (None, request["PlanNumber"]):
         raise PlanChanged
 
 

@@ -66,6 +66,10 @@ class PlanChanged(Conflict):
     )
 
 
+class RenamedSince(Conflict):
+    sentence = "The player '{was}' of the batch is called '{name}' by now. Plan the batch again."
+
+
 class AskerMayNot(Conflict):
     sentence = "The person who asked may no longer do this: {why}."
 

@@ -15,6 +15,7 @@ from app.approvals.domain import (
     NotYours,
     OwnRequest,
     PlanChanged,
+    RenamedSince,
     TooManyWaiting,
     public_approval,
 )
@@ -54,6 +55,7 @@ read = partial(read_route, blp)
 ASKS = (SignedIn.ANYBODY, KeyAccess.NONE)
 DECIDES = (Permission.APPROVE, KeyAccess.NONE)
 UNKNOWN = ApprovalNotFound(BATCH)
+NOT_NOW = (AskerMayNot("the account is banned"), RenamedSince("Aladric", "Aldo"))
 DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
 
 
@@ -107,7 +109,7 @@ def get_approval(request_id: str) -> Document:
     *DECIDES,
     args=ApproveArgs(),
     method="POST",
-    refuses=(*DECIDED, NotIndependent(), PlanChanged(), AskerMayNot("the account is banned")),
+    refuses=(*DECIDED, NotIndependent(), PlanChanged(), *NOT_NOW),
 )
 def approve_request(args: Document, request_id: str) -> Response:
     """Approve a request

@@ -182,11 +182,13 @@ class Approvals:
         self._meet(found, by)
         return found
 
-    def plan_again(self, request: Document, plan: Sequence[Document]) -> None:
-        """Replace the plan of a waiting request, unless somebody else has."""
+    def plan_again(self, request: Document, plan: Sequence[Document], name: str | None) -> None:
+        """Replace the plan of a waiting request and the name of its subject, unless others have."""
         number = request["PlanNumber"]
         still = {"_id": request["_id"], "State": "waiting", "PlanNumber": number}
-        self._update(still, {"$set": {"Plan": plan, "PlanNumber": number + 1}})
+        self._update(
+            still, {"$set": {"Plan": plan, "Subject.Name": name, "PlanNumber": number + 1}}
+        )
 
     def reopen(self, request: Document) -> None:
         """Let an approved request wait again, because it could not be carried out."""

@@ -142,6 +142,19 @@ def test_who_resets_a_password_by_its_code_is_both(client, world, person, player
     assert decide(approver, asked, status=403).json["Code"] == "NOT_INDEPENDENT"
 
 
+def test_who_has_another_name_by_now_is_shown_before_anything_is_approved(
+    clerk, senior, staff, player, asked, db
+):
+    """Otherwise an accomplice could have the name of somebody else while it is asked for."""
+    staff("POST players/Aladric/name", {"Name": "Accomplice"})
+    assert decide(senior, asked, body={"Plan": 1}, status=409).json["Code"] == "PLAN_CHANGED"
+    shown = senior(f"GET approvals/{asked['Id']}").json
+    assert (shown["Subject"]["Name"], shown["PlanNumber"]) == ("Accomplice", 2)
+    assert held(db) == 0
+    decide(senior, asked, body={"Plan": 2})
+    assert held(db) == 50
+
+
 def test_two_accounts_are_one_person_through_others_and_in_either_direction():
     for changes, is_one in (
         ([], False),
@@ -356,6 +369,10 @@ def test_an_approved_batch_is_run_by_who_asked_beyond_the_limits(
         "POST approvals", {"Operation": "run-batch", "Subject": batch, "Reason": "Event"}
     ).json
     assert decide(person("Small", RowsPerBatch=2), asked, status=403).json["Code"] == "OVER_LIMIT"
+    # Another player may bear a name that the rows show.
+    db.players.update_one({"Name": rows[1]["Player"]}, {"$set": {"Name": "Accomplice"}})
+    assert decide(senior, asked, status=409).json["Code"] == "RENAMED_SINCE"
+    db.players.update_one({"Name": "Accomplice"}, {"$set": {"Name": rows[1]["Player"]}})
     decide(senior, asked)
     other = person("Other", RowsPerBatch=2)
     other(f"POST batches/{batch}/run", status=403)
