@@ -311,9 +311,8 @@ def test_a_key_for_somebody_else_stays_within_the_limits_of_its_maker(person, st
         [
             ("items.move", None, 403),
             ("batches.run", None, 403),
-            ("items.move", {**budget, "LargestQuantity": 11}, 403),
-            ("items.move", {"LargestQuantity": 10}, 403),
-            ("items.move", budget, 200),
+            # Several of them would together move more.
+            ("items.move", budget, 403),
             ("notes.write", None, 200),
         ]
     ):
