@@ -151,6 +151,10 @@ def person(world, client):
 
 
 def test_personal_data_are_a_file_with_a_harmless_name(staff, person, db):
+    # A link elsewhere must not read them in the name of whoever follows it.
+    away = staff.get(f"/users/{person}/personal-data", **{"Sec-Fetch-Site": "cross-site"})
+    assert away.headers["Location"] == f"/console/users/{person}"
+    assert "Personal data exported" not in staff.read(f"/users/{person}")
     answer = staff.get(f"/users/{people.NAME}/personal-data")
     assert answer.status_code == 200
     assert answer.headers["Content-Disposition"] == (

@@ -26,7 +26,7 @@ from app.console.frame.lists import (
     user_card,
     with_marks,
 )
-from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
+from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required, see_other
 from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
 from app.console.history.tables import table_entries
@@ -231,6 +231,9 @@ def download_personal_data(key: Lookup) -> Response:
     """Stream all personal data of a user as a file."""
     # The file name must not reveal whose data it is.
     id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
+    if request.headers.get("Sec-Fetch-Site") == "cross-site":
+        # History tells who has read it, so a link elsewhere leads to the page of the user only.
+        return see_other(path_to("users", key))
     disposition = f'attachment; filename="personal-data-{id_}.json"'
 
     def begin() -> Pieces:
