@@ -61,8 +61,8 @@ class TooManyWaiting(Conflict):
 
 class PlanChanged(Conflict):
     sentence = (
-        "The result would no longer be what was planned. It was planned again: look at the new "
-        "plan, and approve that."
+        "Something has changed since: the result, or the name of who it is about. It was planned "
+        "again: look at the new plan, and approve that."
     )
 
 
