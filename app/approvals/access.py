@@ -222,8 +222,9 @@ def _decidable(id_: str) -> tuple[Document, Kind]:
 def _require_independent(request: Document) -> None:
     """Raise if somebody could act as both people, having changed how they sign in."""
     names = [operation.name for operation in SIGN_IN_CHANGES]
-    colleagues = [user["_id"] for user in staff.walk("_id")]
-    changes = history.authors_of(names, colleagues, approvals.now() - INDEPENDENT_AFTER)
+    since = approvals.now() - INDEPENDENT_AFTER
+    colleagues = [*approvals.erased_since(since), *(user["_id"] for user in staff.walk("_id"))]
+    changes = history.authors_of(names, colleagues, since)
     if is_one_person(request["By"]["UserId"], guard.caller().id, changes):
         raise NotIndependent
 

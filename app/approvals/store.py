@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from pymongo import ReturnDocument
@@ -124,6 +124,10 @@ class Approvals:
         """Tell whether somebody has asked for so much in an hour that mails would be a nuisance."""
         recent = {"By.UserId": user_id, "At": {"$gt": self.now() - HOUR}}
         return self._approvals.count_documents(recent, limit=MOST_WAITING + 1) > MOST_WAITING
+
+    def erased_since(self, since: datetime) -> Sequence[str]:
+        """Return the ids of accounts that were erased: what they did still counts."""
+        return self._erasures.begun_since(since)
 
     def _meet(self, request: Document, *people: Document) -> None:
         """Repeat the erasures of people whom a request names."""

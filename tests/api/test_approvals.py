@@ -142,6 +142,18 @@ def test_who_resets_a_password_by_its_code_is_both(client, world, person, player
     assert decide(approver, asked, status=403).json["Code"] == "NOT_INDEPENDENT"
 
 
+def test_an_erased_account_in_between_still_counts(app, client, world, person, player, db):
+    service(app, Erasures)._settling = timedelta(0)
+    one, middle, other = person("One"), person("Middle"), person("Other")
+    middle("POST users/Other/manage/password/change", {"new": "a" * 64})
+    one("POST users/Middle/manage/password/change", {"new": "a" * 64})
+    one("POST users/Middle/erase", {"Confirm": "Middle"})
+    asked = one("POST approvals", ASK).json
+    stored = db.users.find_one({"_id": other.user["_id"]})
+    approver = Caller(client, world.headers(user=stored), "/api/v1/")
+    assert decide(approver, asked, status=403).json["Code"] == "NOT_INDEPENDENT"
+
+
 def test_who_has_another_name_by_now_is_shown_before_anything_is_approved(
     clerk, senior, staff, player, asked, db
 ):
@@ -681,7 +693,7 @@ class TestConsole:
             {"Player": "Aladric", "Operation": "give", "ItemId": ITEM, "Quantity": 1}
             for _ in range(3)
         ]
-        batch = clerk("POST batches", {"Rows": rows}).json["Id"]
+        batch = clerk("POST batches", {"Name": "Small gifts", "Rows": rows}).json["Id"]
         assert "This is over your limit" in junior.read(f"/batches/{batch}")
         for path, fields in (
             (f"/history/{entry}/undo", {}),
@@ -697,6 +709,8 @@ class TestConsole:
                 approver.submit(f"{page}/approve", 303)
                 assert held(db) == 0
             elif "run" in path:
+                # The name is the choice of the person who asks.
+                assert re.search(r"What it does\s*Give", approver.read(page))
                 lead = approver.submit(f"{page}/approve", 303)
                 assert "can be run by the person who asked" in page_of(approver.led_to(lead))
             else:

@@ -13,6 +13,7 @@ from app.approvals.kinds import RUN_BATCH, kinds
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
 from app.auth.permissions import Permission, SignedIn
+from app.batches.titles import title_of
 from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
@@ -28,7 +29,7 @@ from app.console.frame.pages import (
 )
 from app.console.history.sentences import GUID, Line, argument_texts, lines_text
 from app.console.history.tables import table_entries
-from app.console.stores import approvals, cursors, objects, players
+from app.console.stores import approvals, batches, cursors, objects, players
 from app.errors import NotFound
 from app.naming import Lookup
 from app.operations import find_operation
@@ -83,11 +84,29 @@ def with_words(stored: Document) -> Document:
     own = {name: value for name, value in shown["Arguments"].items() if name[:1].isupper()}
     return {
         **shown,
-        "Arguments": labelled({**told, **own}),
+        "Arguments": {**labelled({**told, **own}), **batch_facts(shown)},
         "Lines": title or texts["Lines"],
         "Effects": texts["Lines"] if title else (),
         "Changes": texts["Changes"],
     }
+
+
+def batch_facts(shown: Document) -> Document:
+    """Return what a batch does: its name is the choice of the person who asks."""
+    if shown["Operation"] != RUN_BATCH:
+        return {}
+    try:
+        batch = batches.get(shown["Subject"]["Id"])
+    except NotFound:
+        return {}
+    names = objects.names_of([kind["Object"] for kind in batch["Summary"] if kind["Object"]])
+    return {"What it does": title_of({**batch, "Name": ""}, names), "Rows": f"{batch['Rows']:,}"}
+
+
+def about_approval(target: Target) -> list[str]:
+    if target.record["Operation"] == RUN_BATCH:
+        return ["The person who asked can then run the batch, as its rows are planned."]
+    return ["The change is made at once, if the result is still what you see here."]
 
 
 def labelled(arguments: Document) -> Document:
@@ -151,7 +170,7 @@ APPROVE = Form(
     act=approve,
     schema=ApproveArgs(),
     api=f"{API}/approve",
-    about="The change is made at once, if the result is still what you see here.",
+    about=about_approval,
     is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
     needs=(Permission.APPROVE,),
     asks_reason=False,
