@@ -20,7 +20,7 @@ from app.approvals.domain import (
     idempotency_key,
     is_one_person,
 )
-from app.approvals.kinds import Kind, kinds, name_now
+from app.approvals.kinds import Kind, kinds, name_now, receiver_now
 from app.approvals.mails import tell_approvers, tell_asker
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
@@ -74,9 +74,10 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
     found, stored_args = kind.find(subject, args), kind.resolve(args)
     found["Name"] = name_now(found)
-    request = {"Operation": name, "Subject": found, "Arguments": stored_args}
+    request: Document = {"Operation": name, "Subject": found, "Arguments": stored_args}
     kind.require(guard.caller(), request)
     plan = kind.preview(request)
+    request["Receiver"] = receiver_now(request)
     author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
     stored, is_repeated = approvals.add({**request, **author, "Plan": plan}, sent_key())
     if not is_repeated and not approvals.is_frequent(stored["By"]["UserId"]):
@@ -135,12 +136,13 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
 def _require_plan(request: Document, kind: Kind, plan_number: int | None) -> None:
     """Raise PlanChanged unless the approver has seen the plan, and it still holds.
 
-    It names the subject: two players may have swapped their names since.
+    It names the subject, and the receiver of items: two may have swapped their names since.
     """
-    plan, name = kind.preview(request), name_now(request["Subject"])
-    is_same = (plan, name) == (request["Plan"], request["Subject"]["Name"])
+    plan, names = kind.preview(request), (name_now(request["Subject"]), receiver_now(request))
+    known = (request["Subject"]["Name"], request.get("Receiver"))
+    is_same = (plan, names) == (request["Plan"], known)
     if not is_same:
-        approvals.plan_again(request, plan, name)
+        approvals.plan_again(request, plan, *names)
     if not is_same or plan_number not in (None, request["PlanNumber"]):
         raise PlanChanged
 

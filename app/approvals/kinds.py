@@ -112,6 +112,12 @@ def name_now(subject: Document) -> str | None:
     return name
 
 
+def receiver_now(request: Document) -> str | None:
+    """Return the current name of who would get the items of a transfer."""
+    to = request["Arguments"].get("to") if request["Operation"] == TRANSFER.name else None
+    return name_now({"Kind": "player", "Id": to, "Name": None})
+
+
 def find_role(name: str, args: Document) -> Document:
     """Return the role of this name, or the new one that the arguments name."""
     named = args.get("Name") or roles.get(name)["_id"]

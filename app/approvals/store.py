@@ -186,13 +186,14 @@ class Approvals:
         self._meet(found, by)
         return found
 
-    def plan_again(self, request: Document, plan: Sequence[Document], name: str | None) -> None:
-        """Replace the plan of a waiting request and the name of its subject, unless others have."""
+    def plan_again(
+        self, request: Document, plan: Sequence[Document], name: str | None, receiver: str | None
+    ) -> None:
+        """Replace the plan of a waiting request and the names in it, unless others have."""
         number = request["PlanNumber"]
         still = {"_id": request["_id"], "State": "waiting", "PlanNumber": number}
-        self._update(
-            still, {"$set": {"Plan": plan, "Subject.Name": name, "PlanNumber": number + 1}}
-        )
+        names = {"Subject.Name": name, "Receiver": receiver}
+        self._update(still, {"$set": {"Plan": plan, **names, "PlanNumber": number + 1}})
 
     def reopen(self, request: Document) -> None:
         """Let an approved request wait again, because it could not be carried out."""
@@ -234,7 +235,8 @@ class ApprovalTraces(FreeTexts):
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
         """Delete the requests about a person; of who asked or decided, keep only the id."""
-        yield self._approvals.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
+        about = [{field: {"$in": ids}} for field in ("Subject.Id", "Arguments.to")]
+        yield self._approvals.delete_many({"$or": about}).deleted_count
         for name in ("By", "DecidedBy"):
             own = {f"{name}.UserId": user_id, f"{name}.Name": {"$ne": None}}
             nameless = {"$set": {f"{name}.Name": None}}

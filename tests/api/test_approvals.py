@@ -544,6 +544,7 @@ def test_a_transfer_over_a_limit_can_be_asked_for(clerk, senior, staff, player, 
     # A name may become somebody else's before a colleague approves.
     db.players.update_one({"Name": "Bea"}, {"$set": {"Name": "Bee", "NameKey": "bee"}})
     world.add_player(Name="Bea")
+    assert decide(senior, asked, status=409).json["Code"] == "PLAN_CHANGED"
     entry = senior(f"GET history/{decide(senior, asked).json['Entry']}").json
     assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
     assert db.players.find_one({"Name": "Bee"})["Inventory"]["0"]["Quantity"] == 50
