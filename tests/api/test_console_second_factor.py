@@ -32,7 +32,8 @@ def alice(app, world):
 
 @pytest.fixture
 def code(app):
-    return lambda steps=0, secret=SECRET: pyotp.TOTP(secret).at(service(app, Users).now(), steps)
+    now = service(app, Users).now
+    return lambda steps=0, secret=SECRET: pyotp.TOTP(secret).at(now(), counter_offset=steps)
 
 
 @pytest.fixture

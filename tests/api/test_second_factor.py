@@ -52,7 +52,8 @@ def alice(world, factor):
 @pytest.fixture
 def code(app):
     """Return the code that the app shows some steps from now, by the database's clock."""
-    return lambda steps=0: pyotp.TOTP(SECRET).at(service(app, Users).now(), steps)
+    now = service(app, Users).now
+    return lambda steps=0: pyotp.TOTP(SECRET).at(now(), counter_offset=steps)
 
 
 @pytest.fixture

@@ -60,7 +60,8 @@ def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str,
     import segno
 
     secret, sealed = propose(user_id, sent.value("state") if sent else "")
-    uri = TOTP(secret).provisioning_uri(name, f"Quartermaster {setting('GAME_NAME')}")
+    issuer = f"Quartermaster {setting('GAME_NAME')}"
+    uri = TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
     qr = segno.make(uri, error="m", micro=False)
     # The colours are fixed: cameras need a light background, also on a dark page.
     svg = qr.svg_inline(dark="black", light="white", omitsize=True, svgclass="qr", lineclass=None)
