@@ -221,11 +221,11 @@ def batch_of(request: Document) -> Document:
 def require_same_names(batch_id: str) -> None:
     """Raise if a player of a batch has another name than its row shows to the approver."""
     for rows in in_chunks(batches.walk_rows(RowFilters(batch_id, "ready")), CHUNK):
-        shown = [row["Subject"] for row in rows if row["Operation"] != UNDO.name]
+        shown = [row["Subject"] for row in rows if row["Subject"]["Kind"] == "player"]
         names = {subject["Id"]: subject["Name"] for subject in shown}
         for id_, player in players.get_many([*names], "Name").items():
-            if player["Name"] != names[id_]:
-                raise RenamedSince(names[id_], player["Name"])
+            if player.get("Name") != names[id_]:
+                raise RenamedSince(names[id_], player.get("Name"))
 
 
 def approve_batch(request: Document, meant: Intent) -> Applied:

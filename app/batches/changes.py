@@ -67,7 +67,11 @@ def _change_of(
     entry = entries.get(arguments["id"])
     if entry is None:
         raise NotFound("entry of history", arguments["id"])
-    row["Subject"] = entry["Subject"]
+    # The entry has the name of its time; the plan has that of its own, if the player exists.
+    row["Subject"] = {
+        **entry["Subject"],
+        "Name": row["Subject"]["Name"] or entry["Subject"]["Name"],
+    }
     meant = meant._replace(undoes=entry)
     inverse = inverse_of(entry)
     _note_items(row, inverse.moves, entry["Changes"])

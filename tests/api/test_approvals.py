@@ -402,6 +402,27 @@ def test_an_approved_batch_is_run_by_who_asked_beyond_the_limits(
     assert (entry["By"]["Name"], entry["ApprovedBy"]["Name"]) == ("Junior", "Senior")
 
 
+def test_a_row_that_undoes_shows_the_name_of_now(clerk, senior, staff, player, db):
+    """The entry may have been made while an accomplice had the name of somebody else."""
+    gift = {"itemid": ITEM, "quantity": 50}
+    entry = staff("POST players/Aladric/items/give", gift).headers["X-History-Id"]
+    staff("POST players/Aladric/name", {"Name": "Accomplice"})
+
+    def plan():
+        batch = clerk("POST batches", {"Rows": [{"Operation": "undo", "Id": entry}] * 3}).json["Id"]
+        (row, *_) = clerk(f"GET batches/{batch}/rows").json["Values"]
+        body = {"Operation": "run-batch", "Subject": batch, "Reason": "x"}
+        return row["Subject"]["Name"], clerk("POST approvals", body).json
+
+    named, asked = plan()
+    assert named == "Accomplice"
+    staff("POST players/Accomplice/name", {"Name": "Aladric"})
+    assert decide(senior, asked, status=409).json["Code"] == "RENAMED_SINCE"
+    named, asked = plan()
+    assert named == "Aladric"
+    decide(senior, asked)
+
+
 def test_an_approved_batch_counts_to_the_day_of_who_approved_it(app, clerk, person, world, db):
     """Otherwise two people with limits would together have none."""
     give = {"Operation": "give", "ItemId": ITEM, "Quantity": 5}
@@ -712,6 +733,10 @@ class TestConsole:
             elif "run" in path:
                 # The name is the choice of the person who asks.
                 assert re.search(r"What it does\s*Give", approver.read(page))
+                # Older releases stored no summary.
+                summary = db.batches.find_one_and_update({}, {"$unset": {"Summary": 1}})["Summary"]
+                assert "Batch of 3 rows" in approver.read(page)
+                db.batches.update_one({}, {"$set": {"Summary": summary}})
                 lead = approver.submit(f"{page}/approve", 303)
                 assert "can be run by the person who asked" in page_of(approver.led_to(lead))
             else:

@@ -99,7 +99,9 @@ def batch_facts(shown: Document) -> Document:
         batch = batches.get(shown["Subject"]["Id"])
     except NotFound:
         return {}
-    names = objects.names_of([kind["Object"] for kind in batch["Summary"] if kind["Object"]])
+    # One that is being planned has no summary yet.
+    kinds_of_rows = batch.get("Summary", ())
+    names = objects.names_of([kind["Object"] for kind in kinds_of_rows if kind["Object"]])
     return {"What it does": title_of({**batch, "Name": ""}, names), "Rows": f"{batch['Rows']:,}"}
 
 
