@@ -173,7 +173,7 @@ def add_stores(services: Services) -> None:
     tokens = RefreshTokens(
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
-    ways_in = WAYS_IN if settings.STAFF_PASSWORDS else WAYS_IN[1:]
+    ways_in = WAYS_IN if settings.STAFF_PASSWORDS else ("OpenId",)
     history, roles = History(storage, SUBJECTS), Roles(storage, services[Callers].forget, ways_in)
     services.add(
         roles,

@@ -106,7 +106,8 @@ class Approvals:
                 raise KeyReused(str(key)) from None
             return earlier, True
         self._take_back_beyond(stored)
-        self._meet(stored, by, request["Subject"])
+        receiver = {"Id": request["Arguments"].get("to"), "Name": request["Receiver"]}
+        self._meet(stored, by, request["Subject"], receiver)
         return stored, False
 
     def _take_back_beyond(self, stored: Document) -> None:
