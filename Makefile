@@ -30,6 +30,7 @@ BIN := .venv/bin
 # One lock file for all supported Pythons and platforms, with hashes and without the URL of an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
 PIP := rm -f .venv/pip.log; $(BIN)/python -m pip install --disable-pip-version-check --log .venv/pip.log
+LOCKED := $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-compile --require-hashes
 # If pip reaches no package index, it prints many lines that do not name the cause.
 EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions: none' .venv/pip.log; then \
 	echo 'pip reached no package index: this machine has no network, or needs a proxy (HTTPS_PROXY) or'; \
@@ -114,10 +115,12 @@ lock: .venv/dev.stamp ## Update the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --all-extras --output-file requirements-dev.lock setup.cfg
 
-# A lock file is complete, so pip need not resolve anything. The stamps mark all extras as installed, so that the
-# other targets install nothing from ranges.
+# A lock file is complete, so nothing is resolved. uv takes seconds, and pip a minute; but pip may know an index that
+# uv does not. The stamps mark all extras as installed, so that the other targets install nothing from ranges.
 locked: | .venv/bin/python ## Install exactly the versions in requirements-dev.lock, as CI does
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-compile --require-hashes --requirement requirements-dev.lock
+	@sed -n '/^uv==/,/# via/p' requirements-dev.lock | $(LOCKED) --requirement /dev/stdin
+	$(BIN)/uv pip install --python $(BIN)/python --no-deps --require-hashes --requirement requirements-dev.lock || \
+		$(LOCKED) --requirement requirements-dev.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@for name in run build bench test dev; do touch .venv/$$name.stamp; done
 
