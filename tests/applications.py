@@ -1,6 +1,6 @@
 """Applications for tests: one of a test's own, or one that tests with the same settings share."""
 
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 from pymongo import MongoClient, monitoring
@@ -17,19 +17,20 @@ class Applications:
     """Makes applications, and closes their connections in the end."""
 
     def __init__(self):
-        self._shared = {}
-        self._made = ExitStack()
+        self._shared, self._storages = {}, []
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._made.close()
+        # All at once: the driver takes seconds to close a connection to a database that is away.
+        with ThreadPoolExecutor(max_workers=32) as pool:
+            list(pool.map(Storage.close, self._storages))
 
     def make(self, settings):
         app = create_app(settings)
         storage = service(app, Storage)
-        self._made.callback(storage.close)
+        self._storages.append(storage)
         if storage.is_mock:
             init_database(storage.db, COLLECTIONS)
         return app
