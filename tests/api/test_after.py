@@ -262,7 +262,7 @@ def change_others(db, rng):
 
 
 @settings(
-    max_examples=100 if is_everything else 15,
+    max_examples=60 if is_everything else 15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

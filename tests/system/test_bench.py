@@ -10,7 +10,7 @@ from click.testing import CliRunner
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from app.items.domain import Limits, give
-from benchmarks import bench, growth, worlds
+from benchmarks import bench, console, growth, worlds
 from benchmarks.cells import gives_to
 from benchmarks.checks import WrongAnswer, check_answers, check_load
 from benchmarks.load import Load
@@ -45,7 +45,8 @@ def run_command(command, data, *options):
 
 
 @pytest.mark.everything
-def test_a_short_run_writes_a_report_and_keeps_the_findings(world, data):
+def test_a_short_run_writes_a_report_and_keeps_the_findings(world, data, monkeypatch):
+    monkeypatch.setattr(console, "REPEATS", 2)
     (data / "results.md").write_text("# Old\n\n## Findings\n\nKept.\n")
     options = (
         "--players",

@@ -132,7 +132,8 @@ def skewed_clocks(uri, folder, rounds, skews=SKEWS):
             (folder / name).mkdir()
             options = {"account": not served, "preload": preload, "MONGODB_URI": uri}
             served.append(ending.enter_context(service(folder / name, **options)))
-        storm = SharedStorm("skewed clocks", served, uri, served * 4, players=4, pace=0.2)
+        clients = served * (Storm.crowd // 2)
+        storm = SharedStorm("skewed clocks", served, uri, clients, players=4, pace=0.2)
         join_in(storm, SLOTS)
         with storm.raging():
             for skew in skews * rounds:
