@@ -25,7 +25,7 @@ from app.storage.limits.quotas import BUDGETS, QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users
-from app.users.store import PASSWORD_COSTS, USERS
+from app.users.store import USERS
 
 COLLECTIONS = (
     PLAYERS,
@@ -46,7 +46,6 @@ COLLECTIONS = (
     APPROVALS,
     REFRESH_TOKENS,
     QUOTAS,
-    PASSWORD_COSTS,
     ATTEMPTS,
     BUDGETS,
     RESET_MAILS,

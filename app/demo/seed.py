@@ -20,7 +20,7 @@ from app.storage.client import Storage
 from app.storage.schema.collections import init_database, init_for_bulk_load
 from app.users.operations import GRANT_ROLE, REGISTER
 from app.users.passwords import Passwords
-from app.users.store import Users, record_costs
+from app.users.store import Users
 
 DEMO_NAME = "demo"
 DEMO_PLAYERS, DEMO_USERS = 500, 100
@@ -30,7 +30,6 @@ LARGE_WORLD = 10_000
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
-    record_costs(storage.db, passwords.cost)
     catalogue = list(objects())
     bags = sum(map(carries_bag, range(players)))
     init_for_bulk_load(storage.db, COLLECTIONS)

@@ -16,8 +16,6 @@ from app.storage.erasure_records import ERASURES
 from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_collections, init_database
 from app.transfer.records import RECORDS, export_line
-from app.users.passwords import cost_of
-from app.users.store import record_costs
 
 # Fields that stay unchanged if a line does not contain them. Defaults would lift bans, and reset
 # the variables of a running game.
@@ -34,9 +32,6 @@ KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
 
 def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Intent) -> None:
     """Insert or replace the validated documents of a file, with an entry of history for each."""
-    if kind == "users":
-        costs = {cost_of(user["PasswordHash"]) for user in spool}
-        record_costs(storage.db, *costs)
     init_collections(storage.db, COLLECTIONS)
     if kind == ERASURES.name:
         _merge_erasures(storage, spool)

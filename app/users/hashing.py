@@ -13,8 +13,7 @@ from cachetools import TTLCache
 from app.errors import QuartermasterError, Unavailable
 from app.limits import Limiter
 from app.request_scope import working
-from app.users.passwords import Passwords, cost_of
-from app.users.store import PasswordCosts
+from app.users.passwords import Passwords
 
 CACHE_SIZE = 10_000
 
@@ -30,11 +29,8 @@ class Guess(Protocol):
 class Hasher:
     """Hashes and checks the passwords of one worker."""
 
-    def __init__(
-        self, passwords: Passwords, costs: PasswordCosts, limiter: Limiter, seconds: float
-    ) -> None:
+    def __init__(self, passwords: Passwords, limiter: Limiter, seconds: float) -> None:
         self._passwords = passwords
-        self._costs = costs
         self._limiter = limiter
         self._verified = VerifiedCache(seconds)
 
@@ -61,7 +57,6 @@ class Hasher:
 
     def hash(self, sha256: str) -> str:
         with working(self._limiter):
-            self._costs.record(self._passwords.cost)
             return self._passwords.hash(sha256)
 
     def renewed_hash(self, stored: str, sha256: str) -> str | None:
@@ -74,23 +69,14 @@ class Hasher:
             return None
 
     def matches(self, stored: str | None, sha256: str) -> bool:
-        """Tell whether this is the password. A wrong one takes the same time for every name.
-
-        Stored hashes may have several costs. A wrong password is hashed at each of them, even for a
-        name without an account: otherwise the time would reveal which accounts exist.
-        """
+        """Tell whether this is the password; a name without one takes as long as a wrong one."""
         if stored and self._verified.has(stored, sha256):
             return True
         with working(self._limiter):
-            own = cost_of(stored)
-            self._costs.record(own)
-            # A hash whose cost is out of bounds (own is None) matches no password.
-            if stored and own and self._passwords.matches(stored, sha256):
-                self._verified.add(stored, sha256)
-                return True
-            for cost in ({*self._costs.in_use(), self._passwords.cost}) - {own}:
-                self._passwords.spend_time(cost, sha256)
-        return False
+            is_right = self._passwords.matches(stored, sha256)
+        if stored and is_right:
+            self._verified.add(stored, sha256)
+        return is_right
 
 
 class VerifiedCache:

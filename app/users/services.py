@@ -11,7 +11,7 @@ from app.users.domain import ResetCodes
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.passwords import Passwords
-from app.users.store import PasswordCosts, Users
+from app.users.store import Users
 
 # How long a request waits for a slot to hash or to send: a retry would cost more than waiting.
 PATIENCE_SECONDS = 5.0
@@ -29,10 +29,9 @@ def add_services(services: Services) -> None:
     passwords = Passwords(
         settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
     )
-    costs = PasswordCosts(storage.db)
     services.add(
         passwords,
-        Hasher(passwords, costs, hashing, settings.PASSWORD_CACHE_SECONDS),
+        Hasher(passwords, hashing, settings.PASSWORD_CACHE_SECONDS),
         Users(storage, settings.TOTAL_CACHE_SECONDS),
         Mailer(services.app, mailing),
         ResetCodes(signing_keys(settings)[0]),

@@ -6,11 +6,9 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.auth.permissions import RIGHTS
@@ -28,7 +26,6 @@ from app.storage.documents import NamedDocuments
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.schema.plan import CollectionPlan, index
-from app.storage.schema.shapes import TEXT, object_shape
 from app.types import Document
 from app.users.domain import (
     SHAPE,
@@ -40,7 +37,6 @@ from app.users.domain import (
     revoke_tokens,
     usable,
 )
-from app.users.passwords import cost_of, is_usable
 
 log = logging.getLogger("quartermaster")
 
@@ -77,7 +73,6 @@ USERS = CollectionPlan(
         ),
     ),
 )
-PASSWORD_COSTS = CollectionPlan("password_costs", object_shape({"_id": TEXT}))
 # The orders of lists, by field and direction, each with its index.
 JUST_CHANGED = "Another account was just being changed; please try again."
 ORDERS = {
@@ -99,7 +94,6 @@ class Users(NamedDocuments):
         super().__init__(storage, SUBJECT, total_seconds)
         self._sweep_seconds = sweep_seconds
         self._tokens = storage.db["refresh_tokens"]
-        self._costs = PasswordCosts(storage.db)
 
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return the given fields of an account; without any, those of its record."""
@@ -158,7 +152,6 @@ class Users(NamedDocuments):
         **fields: Any,
     ) -> Applied:
         """Add an account without Power flags, and return it; unique indexes refuse duplicates."""
-        self._costs.record(cost_of(password_hash))
         guid = id_ or str(uuid.uuid4())
         user = {**new_account(guid, name, email, password_hash, self.now()), **fields}
         try:
@@ -252,34 +245,3 @@ class Users(NamedDocuments):
 
     def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
         return reads, lambda user: rule(self._usable(user, (*reads, "Name")))
-
-
-def record_costs(db: Database[Document], *costs: str | None) -> None:
-    """Record the argon2 costs of hashes, before they are stored."""
-    for cost in filter(None, costs):
-        # A concurrent upsert may have just inserted it.
-        with suppress(DuplicateKeyError):
-            db[PASSWORD_COSTS.name].update_one(
-                {"_id": cost}, {"$setOnInsert": {"_id": cost}}, upsert=True
-            )
-
-
-class PasswordCosts:
-    """The argon2 costs of all stored hashes, with a cache of those that this process recorded.
-
-    A cost is never removed: an unused account keeps its hash.
-    """
-
-    def __init__(self, db: Database[Document]) -> None:
-        self._db = db
-        self._recorded: set[str] = set()
-
-    def record(self, cost: str | None) -> None:
-        """Record a cost for all workers, before a hash is stored at it."""
-        if cost and cost not in self._recorded:
-            record_costs(self._db, cost)
-            self._recorded.add(cost)
-
-    def in_use(self) -> set[str]:
-        found = self._db[PASSWORD_COSTS.name].find({}, ["_id"])
-        return {cost["_id"] for cost in found if is_usable(cost["_id"])}

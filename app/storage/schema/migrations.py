@@ -38,6 +38,8 @@ INDEX_NOT_FOUND = 27
 RENAMED_BEFORE = (26, 48)
 # Nothing is deleted: the game's former items stay under this name until the operator drops them.
 FORMER_ITEMS = "items_before_objects"
+# Collections of earlier releases that nothing reads any more.
+SUPERFLUOUS = ("password_costs",)
 
 
 class DatabaseTooNew(QuartermasterError):
@@ -115,6 +117,11 @@ def restore_by_stamps(db: Database[Document]) -> None:
     """
     counted = {"RemovalCount": {"$exists": True}}
     db["players"].update_many(counted, {"$unset": {"RemovalCount": ""}})
+
+
+def drop_superfluous(db: Database[Document]) -> None:
+    for name in SUPERFLUOUS:
+        db.drop_collection(name)
 
 
 def keep_former_names(db: Database[Document]) -> None:
@@ -233,6 +240,7 @@ STEPS: list[Step] = [
     only_schema,  # letters to players
     only_schema,  # erasures that wait, and members of guilds
     only_schema,  # rows of a batch as they were sent
+    drop_superfluous,
 ]
 CURRENT = FIRST + len(STEPS)
 
