@@ -20,9 +20,7 @@ from app.staff.store import LOCKS, ROLES
 from app.storage.erasure_records import ERASURES
 from app.storage.event_log import EVENTS
 from app.storage.journal import HISTORY
-from app.storage.limits.attempts import ATTEMPTS
-from app.storage.limits.quotas import BUDGETS, QUOTAS
-from app.storage.limits.reset_mails import RESET_MAILS
+from app.storage.limits import BUDGETS, QUOTAS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users
 from app.users.store import USERS
@@ -46,9 +44,7 @@ COLLECTIONS = (
     APPROVALS,
     REFRESH_TOKENS,
     QUOTAS,
-    ATTEMPTS,
     BUDGETS,
-    RESET_MAILS,
     ERASURES,
     LOCKS,
     SAMPLES,

@@ -19,7 +19,7 @@ from app.http.context import current
 from app.http.masking import masked
 from app.naming import Lookup
 from app.staff.domain import require_given
-from app.storage.limits.quotas import Budgets
+from app.storage.limits import Budgets
 from app.types import Document
 from app.users.store import Users
 

@@ -21,14 +21,14 @@ from app.http.api import UnguardedView
 from app.http.context import current
 from app.http.tracing import CALLER
 from app.request_scope import at_database
-from app.storage.limits.quotas import Quotas
+from app.storage.limits import Limits
 from app.types import Document
 
 View = TypeVar("View", bound=Callable[..., Any])
 
 tokens = current(AccessTokens)
 callers = current(Callers)
-quotas = current(Quotas)
+limits = current(Limits)
 
 
 class AddressNotAllowed(Forbidden):
@@ -58,7 +58,7 @@ def required(
             with at_database():
                 caller = (identified_by or identify)()
                 caller.require(*permissions, scopes=scopes)
-                quotas.use(caller.id)
+                limits.count_request(caller.id)
                 return view(**path)
 
         return _declare(cast(View, guarded), permissions, scopes)

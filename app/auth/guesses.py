@@ -6,11 +6,12 @@ import hashlib
 from contextlib import AbstractContextManager
 
 from app.auth import guard
+from app.errors import QuartermasterError, Unavailable
 from app.http.address import client_address
 from app.http.context import current
-from app.storage.limits.attempts import Attempts
+from app.storage.limits import Limits
 
-attempts = current(Attempts)
+limits = current(Limits)
 
 
 class Guess:
@@ -20,12 +21,16 @@ class Guess:
         self._of = of
 
     def refuse_if_locked(self) -> None:
-        """Raise RateLimited if the attempt would be refused; this costs one read."""
-        attempts.refuse_if_locked(**self._of)
+        """Raise RateLimited if the attempt would be refused, and count none."""
+        limits.refuse_full(**self._of)
 
     def attempt(self) -> AbstractContextManager[None]:
-        """Allow the attempt unless the limit is reached; an exception counts as a failure."""
-        return attempts.one(**self._of)
+        """Allow the attempt unless a limit is reached; an error counts, except Unavailable."""
+        return limits.use(is_failure, **self._of)
+
+
+def is_failure(error: BaseException | None) -> bool:
+    return isinstance(error, QuartermasterError) and not isinstance(error, Unavailable)
 
 
 def guess_by_address(account: str | None = None) -> Guess:

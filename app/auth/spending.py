@@ -14,7 +14,7 @@ from app.auth.permissions import LIMIT_NAMES
 from app.changes import Applied
 from app.errors import Busy, Forbidden, QuartermasterError, Unavailable
 from app.http.context import current
-from app.storage.limits.quotas import Budgets, Reservation
+from app.storage.limits import Budgets, Use
 from app.types import Document
 
 budgets = current(Budgets)
@@ -146,9 +146,9 @@ def spend(
     return applied
 
 
-def reserve(allowances: Sequence[Allowance], total: int) -> list[Reservation]:
+def reserve(allowances: Sequence[Allowance], total: int) -> list[Use]:
     """Reserve items of today in all allowances, or raise and reserve nothing."""
-    reserved: list[Reservation] = []
+    reserved: list[Use] = []
     for one in allowances:
         most = one.budget.items_per_day
         while most is not None:
@@ -163,10 +163,10 @@ def reserve(allowances: Sequence[Allowance], total: int) -> list[Reservation]:
     return reserved
 
 
-def give_back(reserved: Iterable[Reservation], total: int) -> None:
+def give_back(reserved: Iterable[Use], total: int) -> None:
     """Give back items that were reserved, but not moved."""
     for one in reserved if total else ():
-        budgets.give_back(one._replace(items=total))
+        budgets.give_back(one._replace(amount=total))
 
 
 @contextmanager

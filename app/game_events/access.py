@@ -28,7 +28,7 @@ from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS
 from app.naming import Lookup
 from app.players.store import Players
-from app.storage.limits.quotas import Marks
+from app.storage.limits import Marks
 from app.types import Document
 
 bags = current(Bags)

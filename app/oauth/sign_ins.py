@@ -30,7 +30,7 @@ from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
 from app.second_factor.domain import CodeRefused, has_factor
 from app.second_factor.management import use_code
-from app.storage.limits.quotas import Marks
+from app.storage.limits import Marks
 from app.types import Document
 from app.users.hashing import Hasher
 from app.users.store import Users

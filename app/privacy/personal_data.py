@@ -32,7 +32,7 @@ from app.players import domain as players
 from app.privacy.domain import note_export
 from app.storage.client import Storage
 from app.storage.extended_json import to_json
-from app.storage.limits.quotas import Budgets
+from app.storage.limits import Budgets
 from app.types import Document
 from app.users import domain as users
 from app.users.store import Users

@@ -14,7 +14,7 @@ from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.services import Services
 from app.storage.client import Storage
-from app.storage.limits.quotas import Budgets
+from app.storage.limits import Budgets
 from app.users.store import Users
 
 SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches, Approvals, GameEvents)

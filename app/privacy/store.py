@@ -54,9 +54,7 @@ from app.storage.client import Storage
 from app.storage.decisions import fresh_stamp
 from app.storage.erasure_records import WITH_DIGESTS, ErasureRecords
 from app.storage.journal import HISTORY
-from app.storage.limits.attempts import ATTEMPTS
-from app.storage.limits.quotas import BUDGETS, QUOTAS
-from app.storage.limits.reset_mails import RESET_MAILS
+from app.storage.limits import BUDGETS, OF_ACCOUNTS, QUOTAS
 from app.storage.mentions import find_names
 from app.storage.update_from_difference import as_read
 from app.types import Document
@@ -313,11 +311,9 @@ class Erasures(ErasureRecords):
     def _erase_sign_ins(self, user_id: str) -> int:
         tokens = self._db[REFRESH_TOKENS.name].delete_many({"UserId": user_id}).deleted_count
         self._add(user_id, Tokens=tokens)
-        for name in (QUOTAS.name, BUDGETS.name):
-            self._db[name].delete_many({"_id": {"$regex": f"^{user_id} "}})
-        named = [f"{kind} {user_id}" for kind in ("account", "caller")]
-        self._db[ATTEMPTS.name].delete_many({"_id": {"$in": named}})
-        self._db[RESET_MAILS.name].delete_one({"_id": user_id})
+        self._db[BUDGETS.name].delete_many({"_id": {"$regex": f"^{user_id} "}})
+        counts = [f"{kind} {user_id}" for kind in OF_ACCOUNTS]
+        self._db[QUOTAS.name].delete_many({"_id": {"$in": counts}})
         return tokens
 
     def _note_belongings(self, user_id: str) -> int:

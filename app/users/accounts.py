@@ -13,12 +13,11 @@ from app.changes import Applied, Intent
 from app.errors import KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current, setting
 from app.naming import Lookup, name_key
-from app.storage.limits.reset_mails import ResetMails
+from app.storage.limits import Limits
 from app.types import Document
 from app.users.domain import (
     ResetCodes,
     WrongCode,
-    keep_code,
     new_code,
     redeem_code,
     remember_code,
@@ -27,14 +26,14 @@ from app.users.domain import (
     reset_of,
 )
 from app.users.hashing import Hasher
-from app.users.mail import INVITATION, RESET, Letter, Mailer
+from app.users.mail import INVITATION, RESET, Letter, Mailer, MailNotSent
 from app.users.store import Users
 
 callers = current(Callers)
 hasher = current(Hasher)
+limits = current(Limits)
 mailer = current(Mailer)
 reset_codes = current(ResetCodes)
-reset_mails = current(ResetMails)
 users = current(Users)
 
 
@@ -83,36 +82,28 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
 
 
 def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Applied:
-    """Mail a new code that resets the password, or that accepts an invitation.
-
-    Simultaneous requests share the code and the mail of the first.
-    """
+    """Mail a new code that resets the password, or that accepts an invitation."""
     reads = ("Name", "Email", "EmailKey", "PasswordHash", "PasswordVersion", "OpenId")
     user = _account_for_guess(key, *reads)
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
     require_mailable(user)
-    guess = guess_by_caller(user["_id"])
-    guess.refuse_if_locked()
-    with mailer.slot(), reset_mails.one(user["_id"], partial(_has_code, key)) as is_first:
-        if not is_first:
-            return users.change(key, (), keep_code, intent)
-        with guess.attempt():
-            return _send_code(key, user, intent, letter)
-
-
-def _has_code(key: Lookup) -> bool:
-    return users.get(key, "Reset")["Reset"] is not None
-
-
-def _send_code(key: Lookup, user: Document, intent: Intent, letter: Letter) -> Applied:
+    guess_by_caller(user["_id"]).refuse_if_locked()
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
-    expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
-    reset = reset_of(code, expires_at, is_invitation=letter is INVITATION)
-    rule = partial(remember_code, reset=reset, mailed=user)
-    mailer.send_code(user, code, letter)
-    # Store the code after mailing: if the mail fails, the former code stays valid.
-    return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
+    with (
+        mailer.slot(),
+        limits.use(_may_be_mailed, mails_a_day=user["_id"], mails_an_hour=user["_id"]),
+    ):
+        expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
+        reset = reset_of(code, expires_at, is_invitation=letter is INVITATION)
+        rule = partial(remember_code, reset=reset, mailed=user)
+        mailer.send_code(user, code, letter)
+        # Store the code after mailing: if the mail fails, the former code stays valid.
+        return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
+
+
+def _may_be_mailed(error: BaseException | None) -> bool:
+    return not isinstance(error, MailNotSent)
 
 
 def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Applied:

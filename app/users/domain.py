@@ -354,11 +354,6 @@ def remember_code(user: Document, *, reset: Document, mailed: Document) -> Chang
     return Change({"Reset": reset}, None)
 
 
-def keep_code(user: Document) -> Change:
-    """Change nothing: keep the code that another request has just mailed."""
-    return Change({}, None)
-
-
 def rename(user: Document, *, name: str) -> Change:
     """Change the username; its former names still find the account for staff."""
     fields = {"Name": name, **name_fields(name)}

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from threading import Lock
-from typing import Protocol
 
 from cachetools import TTLCache
 
+from app.auth.guesses import Guess
 from app.errors import QuartermasterError, Unavailable
 from app.limits import Limiter
 from app.request_scope import working
 from app.users.passwords import Passwords
 
 CACHE_SIZE = 10_000
-
-
-class Guess(Protocol):
-    """An attempt that is counted, and refused after too many failures (see app/auth/guesses.py)."""
-
-    def refuse_if_locked(self) -> None: ...
-
-    def attempt(self) -> AbstractContextManager[None]: ...
 
 
 class Hasher:
@@ -38,20 +30,22 @@ class Hasher:
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
     ) -> None:
         """Raise the refusal, and count a failure, unless this is the password."""
-        with self.slot_for(guess, stored, sha256), guess.attempt():
-            if not self.matches(stored, sha256):
-                raise refusal
-
-    def slot_for(
-        self, guess: Guess, stored: str | None = None, sha256: str = ""
-    ) -> AbstractContextManager[None]:
-        """Return the slot that an attempt needs; take it before the attempt is counted.
-
-        In this order, no attempt waits for a slot while others wait for its outcome. A locked-out
-        client and a cached password need no slot.
-        """
         if stored and self._verified.has(stored, sha256):
-            return nullcontext()
+            guess.refuse_if_locked()
+            return
+        with self.slot_for(guess), guess.attempt():
+            with working(self._limiter):  # hashing does not use up the time at the database
+                is_right = self._passwords.matches(stored, sha256)
+            if not is_right:
+                raise refusal
+        if stored:
+            self._verified.add(stored, sha256)
+
+    def slot_for(self, guess: Guess) -> AbstractContextManager[None]:
+        """Return the slot that an attempt needs; a locked-out client needs none.
+
+        Take it before the attempt is counted: one that waits for a slot does not count yet.
+        """
         guess.refuse_if_locked()
         return working(self._limiter)
 
@@ -67,16 +61,6 @@ class Hasher:
             return self.hash(sha256)
         except Unavailable:
             return None
-
-    def matches(self, stored: str | None, sha256: str) -> bool:
-        """Tell whether this is the password; a name without one takes as long as a wrong one."""
-        if stored and self._verified.has(stored, sha256):
-            return True
-        with working(self._limiter):
-            is_right = self._passwords.matches(stored, sha256)
-        if stored and is_right:
-            self._verified.add(stored, sha256)
-        return is_right
 
 
 class VerifiedCache:

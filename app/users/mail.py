@@ -22,7 +22,6 @@ from app.errors import Unavailable
 from app.limits import Limiter
 from app.naming import email_as_sent
 from app.request_scope import renew_time_limit, working
-from app.storage.limits.reset_mails import MailNotSent
 from app.types import Document
 
 # What an error calls the mail of a template.
@@ -41,6 +40,10 @@ class Letter(NamedTuple):
 
 RESET = Letter("reset", "RESET_SUBJECT", "RESET_CODE_SECONDS")
 INVITATION = Letter("invitation", "INVITATION_SUBJECT", "INVITATION_SECONDS")
+
+
+class MailNotSent(Unavailable):
+    """The mail server did not accept the mail, so it does not count."""
 
 
 class MailNotConfigured(MailNotSent):

@@ -6,7 +6,6 @@ from app.auth.secret import signing_keys
 from app.limits import Limiter
 from app.services import Services
 from app.storage.client import Storage
-from app.storage.limits.reset_mails import ResetMails
 from app.users.domain import ResetCodes
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
@@ -35,5 +34,4 @@ def add_services(services: Services) -> None:
         Users(storage, settings.TOTAL_CACHE_SECONDS),
         Mailer(services.app, mailing),
         ResetCodes(signing_keys(settings)[0]),
-        ResetMails(storage, settings.RESET_MAILS_PER_HOUR, settings.RESET_MAILS_PER_DAY),
     )

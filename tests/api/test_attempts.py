@@ -1,4 +1,4 @@
-"""Guessing made expensive: limits by account and by address, exact and shared."""
+"""Guessing made expensive: limits by account, by address and by caller, shared."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from time import monotonic, sleep
 
 import pymongo
 import pytest
-from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
+from pymongo.errors import ServerSelectionTimeoutError
 
+from app.auth.guesses import is_failure
 from app.auth.roles import Role
 from app.errors import Forbidden, RateLimited, Unavailable
 from app.request_scope import DatabasePlaces, RequestScope, at_database
 from app.storage.client import Storage
-from app.storage.limits.attempts import Attempts
+from app.storage.limits import Limit, Limits
 from app.users.passwords import Passwords
 from tests.applications import replace_service, service, storage_with
 from tests.factories import sha256
@@ -28,6 +29,11 @@ RIGHT, WRONG = sha256("right"), sha256("wrong")
 
 
 LIMITS = {"account": 3, "address": 6, "caller": 5}
+
+
+def limits_of(storage, **most):
+    window = timedelta(seconds=600)
+    return Limits(storage, {kind: Limit(count, window) for kind, count in most.items()})
 
 
 @pytest.fixture
@@ -124,7 +130,7 @@ def test_retry_after_tells_when_the_window_ends(sign_in, alice, db):
     for _ in range(3):
         sign_in()
     end = datetime.now(timezone.utc) + timedelta(seconds=77)
-    db.attempts.update_many({}, {"$set": {"ExpiresAt": end}})
+    db.quotas.update_many({}, {"$set": {"ExpiresAt": end}})
     # The clock of the database may be some seconds off on a busy machine.
     assert int(sign_in().headers["Retry-After"]) in range(67, 88)
 
@@ -158,7 +164,7 @@ def test_a_closed_address_does_not_use_up_an_account(sign_in, alice, db):
         sign_in(f"name{number}")
     for _ in range(5):
         assert sign_in(password=RIGHT).status_code == 429
-    assert db.attempts.find_one({"_id": f"account {alice['_id']}"}) is None
+    assert db.quotas.find_one({"_id": f"account {alice['_id']}"}) is None
 
 
 def test_an_id_and_an_unknown_name_of_the_same_text_are_two(sign_in, alice):
@@ -170,49 +176,24 @@ def test_an_id_and_an_unknown_name_of_the_same_text_are_two(sign_in, alice):
 
 def test_a_long_name_costs_no_storage(sign_in, db):
     sign_in("x" * 900_000)
-    assert max(len(document["_id"]) for document in db.attempts.find()) < 100
+    assert max(len(document["_id"]) for document in db.quotas.find()) < 100
 
 
-def test_a_place_whose_worker_died_is_given_to_another(sign_in, alice, db):
-    sign_in(password=RIGHT)
-    past = datetime.now(timezone.utc) - timedelta(seconds=1)
-    places = [{"Id": str(number), "Until": past} for number in range(3)]
-    account = {"_id": f"account {alice['_id']}"}
-    db.attempts.update_one(account, {"$set": {"Places": places, "Taken": 3}})
-    assert sign_in(password=RIGHT).status_code == 200
-    assert db.attempts.find_one(account)["Taken"] == 0
-
-
-def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, app, db):
-    sign_in(password=RIGHT)
-    replace_service(app, Attempts(service(app, Storage), LIMITS, 600, patience=0.1))
-    later = datetime.now(timezone.utc) + timedelta(seconds=60)
-    places = [{"Id": str(number), "Until": later} for number in range(3)]
-    account = {"_id": f"account {alice['_id']}"}
-    db.attempts.update_one(account, {"$set": {"Places": places, "Taken": 3}})
-    response = sign_in(password=RIGHT)
-    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
-
-
-def test_a_failure_counts_in_the_window_in_which_it_began(app, db):
-    attempts = service(app, Attempts)
-
-    def fail_after_a_new_window_began():
+def test_what_succeeds_is_given_back_to_the_window_in_which_it_began(app, db):
+    limits, account = limits_of(service(app, Storage), account=3), {"_id": "account x"}
+    with limits.use(is_failure, account="x"):
         end = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(seconds=60)
-        db.attempts.update_one({"_id": "account x"}, {"$set": {"ExpiresAt": end}})
-        raise Forbidden("wrong")
-
-    with pytest.raises(Forbidden), attempts.one(account="x"):
-        fail_after_a_new_window_began()
-    assert db.attempts.find_one({"_id": "account x"})["Failures"] == 0
+        db.quotas.update_one(account, {"$set": {"ExpiresAt": end}})
+    assert db.quotas.find_one(account)["Used"] == 1
 
 
-def test_a_database_that_is_away_is_nobodys_failure(app, db):
-    attempts = service(app, Attempts)
+@pytest.mark.parametrize("fault", [Unavailable("away"), ZeroDivisionError()])
+def test_a_fault_of_ours_is_nobodys_failure(app, db, fault):
+    limits = limits_of(service(app, Storage), account=3, address=6)
     for _ in range(10):
-        with pytest.raises(Unavailable), attempts.one(account="x", address="y"):
-            raise Unavailable("away")
-    assert {document["Failures"] for document in db.attempts.find()} == {0}
+        with pytest.raises(type(fault)), limits.use(is_failure, account="x", address="y"):
+            raise fault
+    assert {document["Used"] for document in db.quotas.find()} == {0}
 
 
 def test_a_window_ends(sign_in, alice, db):
@@ -220,7 +201,7 @@ def test_a_window_ends(sign_in, alice, db):
         sign_in()
     assert sign_in(password=RIGHT).status_code == 429
     past = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=1)
-    db.attempts.update_many({}, {"$set": {"ExpiresAt": past}})
+    db.quotas.update_many({}, {"$set": {"ExpiresAt": past}})
     assert sign_in(password=RIGHT).status_code == 200
     assert [sign_in().status_code for _ in range(4)] == [400, 400, 400, 429]
 
@@ -229,7 +210,7 @@ def test_a_window_of_a_clock_that_was_wrong_is_over_when_it_is_right(sign_in, al
     for _ in range(3):
         sign_in()
     next_month = datetime.now(timezone.utc) + timedelta(days=30)
-    db.attempts.update_many({}, {"$set": {"ExpiresAt": next_month}})
+    db.quotas.update_many({}, {"$set": {"ExpiresAt": next_month}})
     assert sign_in(password=RIGHT).status_code == 200
     assert [sign_in().status_code for _ in range(4)] == [400, 400, 400, 429]
 
@@ -278,72 +259,34 @@ def test_a_port_that_a_proxy_adds_is_not_part_of_an_address(sign_in, alice):
 
 def test_no_guess_is_looked_at_that_cannot_be_counted(sign_in, alice, app):
     class Away:
-        def with_options(self, **_):
-            return self
-
         def __getattr__(self, name):
             raise ServerSelectionTimeoutError("away")
 
-    away = storage_with(service(app, Storage), attempts=Away())
-    replace_service(app, Attempts(away, LIMITS, 600))
+    away = storage_with(service(app, Storage), quotas=Away())
+    replace_service(app, limits_of(away, **LIMITS))
     assert [sign_in(password=word).status_code for word in (RIGHT, WRONG)] == [503, 503]
 
 
-def judged(attempts, verdict, before_it_is_told):
-    with attempts.one(account="x"):
-        before_it_is_told()
+@pytest.mark.parametrize("verdict", [Forbidden("wrong"), None])
+def test_an_attempt_whose_time_is_over_before_it_ends_counts(real_storage, real_db, verdict):
+    """On a busy machine; it was counted before, so a wrong one never goes uncounted."""
+    limits = limits_of(real_storage, account=3)
+    scope = RequestScope(DatabasePlaces(1, partial(pymongo.timeout, 1.0)), monotonic())
+    answer = pytest.raises(Forbidden) if verdict else contextlib.nullcontext()
+    with scope, at_database(), answer, limits.use(is_failure, account="x"):
+        sleep(1.1)
         if verdict:
             raise verdict
-
-
-@pytest.mark.parametrize("verdict", [Forbidden("wrong"), None])
-def test_no_verdict_is_given_that_is_not_counted(real_storage, real_db, verdict):
-    """On a busy machine, the time of a request may be over before a failure is counted."""
-    attempts = Attempts(real_storage, {"account": 3}, 600)
-    scope = RequestScope(DatabasePlaces(1, partial(pymongo.timeout, 1.0)), monotonic())
-    with scope, at_database(), pytest.raises((Unavailable, PyMongoError)):
-        judged(attempts, verdict, partial(sleep, 1.1))
-    assert real_db.attempts.find_one()["Taken"] == 1
-
-
-@pytest.mark.parametrize("verdict", [Forbidden("wrong"), None])
-def test_a_verdict_that_comes_when_its_place_is_anothers_is_withheld(app, db, verdict):
-    """Its worker was stopped for longer than a place is kept."""
-
-    def give_the_place_away():
-        db.attempts.update_one({"_id": "account x"}, {"$set": {"Places": [], "Taken": 0}})
-
-    with pytest.raises(Unavailable):
-        judged(service(app, Attempts), verdict, give_the_place_away)
-
-
-def test_waiting_for_a_place_counts_from_the_arrival_of_a_request(real_storage, real_db):
-    attempts = Attempts(real_storage, {"account": 1}, 600, patience=60.0)
-    with attempts.one(account="x"):
-        began = monotonic()
-        with (
-            RequestScope(DatabasePlaces(1), began - 60),
-            pytest.raises(Unavailable, match="under way"),
-        ):
-            judged(attempts, None, lambda: None)
-        assert monotonic() - began < 60
-
-
-def test_a_fault_of_ours_is_not_the_callers(app, db):
-    attempts = service(app, Attempts)
-    for _ in range(10):
-        with pytest.raises(ZeroDivisionError), attempts.one(account="x", address="y"):
-            raise ZeroDivisionError
-    assert {document["Taken"] for document in db.attempts.find()} == {0}
+    assert real_db.quotas.find_one()["Used"] == 1
 
 
 def test_no_more_than_the_limit_are_looked_at_however_many_come_at_once(real_storage, real_db):
-    attempts = Attempts(real_storage, {"account": 10, "address": 100}, 600)
+    limits = limits_of(real_storage, account=10, address=100)
     looked_at = []
 
     def guess(number):
         try:
-            with attempts.one(account="alice", address="198.51.100.1"):
+            with limits.use(is_failure, account="alice", address="198.51.100.1"):
                 looked_at.append(number)
                 raise Forbidden("wrong")
         except RateLimited:
@@ -357,20 +300,16 @@ def test_no_more_than_the_limit_are_looked_at_however_many_come_at_once(real_sto
     assert results.count("limited") == 30
 
 
-def test_many_right_passwords_at_once_all_get_in(real_storage, real_db):
-    attempts = Attempts(real_storage, {"account": 3, "address": 5}, 600)
+def test_right_passwords_within_the_limit_all_get_in_at_once(real_storage, real_db):
+    limits = limits_of(real_storage, account=8, address=8)
 
     def right(_):
-        while True:
-            # On a busy machine some are told to try again; none is refused.
-            with (
-                contextlib.suppress(Unavailable),
-                attempts.one(account="alice", address="198.51.100.1"),
-            ):
-                return True
+        with limits.use(is_failure, account="alice", address="198.51.100.1"):
+            return True
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(right, range(30)))
+        assert all(pool.map(right, range(80)))
+    assert {document["Used"] for document in real_db.quotas.find()} == {0}
 
 
 def test_the_limit_stands_before_the_hash_function(sign_in, alice, app, monkeypatch):

@@ -8,10 +8,11 @@ from datetime import datetime, timezone
 import pytest
 from pymongo.errors import AutoReconnect
 
+from app.auth.guesses import is_failure
 from app.errors import Forbidden, RateLimited
 from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.clock import READ_EVERY_SECONDS, DatabaseClock
-from app.storage.limits.attempts import Attempts
+from app.storage.limits import MINUTE, Limit, Limits
 from app.storage.swap import _pauses
 
 
@@ -74,8 +75,8 @@ def test_without_any_reading_there_is_no_time(machine, server):
 def test_machines_count_guesses_together_whatever_their_clocks_say(real_storage, real_db):
     """Each machine's own time lies further from the others' than the window is long."""
     machines = [
-        Attempts(
-            *(real_storage, {"account": 3}, 600),
+        Limits(
+            *(real_storage, {"account": Limit(3, 10 * MINUTE)}),
             DatabaseClock(real_storage.client, lambda ahead=ahead: time.monotonic() + ahead),
         )
         for ahead in (0, 3600, -3600)
@@ -83,7 +84,7 @@ def test_machines_count_guesses_together_whatever_their_clocks_say(real_storage,
 
     def guess(number):
         try:
-            with machines[number % 3].one(account="x"):
+            with machines[number % 3].use(is_failure, account="x"):
                 raise Forbidden("wrong")
         except (Forbidden, RateLimited) as refusal:
             return type(refusal)

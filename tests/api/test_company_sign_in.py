@@ -26,7 +26,7 @@ from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.staff.store import Roles
 from app.storage.client import Storage
-from app.storage.limits.quotas import Marks
+from app.storage.limits import Marks
 from tests.api.test_console_second_factor import hidden_fields, type_code
 from tests.applications import service
 from tests.console_visitor import PASSWORD, Visitor, page_of

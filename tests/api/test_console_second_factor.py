@@ -11,8 +11,7 @@ import pytest
 from app.auth.roles import Role
 from app.second_factor.domain import RECOVERY_CODES, new_recovery_codes
 from app.second_factor.vault import Vault
-from app.storage.limits.reset_mails import MailNotSent
-from app.users.mail import Mailer
+from app.users.mail import Mailer, MailNotSent
 from app.users.store import Users
 from tests.applications import service
 from tests.console_visitor import PASSWORD, TOKEN, Visitor, page_of, visitor

@@ -15,7 +15,7 @@ from app.errors import Busy
 from app.game_events.domain import NotLost, lost_slot, public_event
 from app.game_events.store import GameEvents
 from app.storage.client import Storage
-from app.storage.limits.quotas import Marks
+from app.storage.limits import Marks
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import page_of, visitor

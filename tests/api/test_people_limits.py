@@ -14,7 +14,7 @@ from app.auth.scopes import Scope
 from app.batches.background import BatchWorker
 from app.batches.running import Runner
 from app.storage.client import Storage
-from app.storage.limits.quotas import Budgets
+from app.storage.limits import Budgets
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import PASSWORD, Visitor, page_of

@@ -9,7 +9,7 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from app.errors import RateLimited
 from app.storage.client import Storage
-from app.storage.limits.quotas import Quotas
+from app.storage.limits import MINUTE, Limit, Limits
 from tests.applications import replace_service, service, storage_with
 
 PLAYERS = "/api/v1/players"
@@ -28,9 +28,13 @@ class HeldClock:
         return datetime(2099, 1, 1, 12, 0, 20, tzinfo=timezone.utc)
 
 
+def requests_a_minute(most, storage):
+    return Limits(storage, {"requests": Limit(most, MINUTE, "caller", "requests")}, HeldClock())
+
+
 @pytest.fixture
 def same_minute(app):
-    replace_service(app, Quotas(service(app, Storage), 3, HeldClock()))
+    replace_service(app, requests_a_minute(3, service(app, Storage)))
 
 
 def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same_minute):
@@ -38,16 +42,16 @@ def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same
     statuses = [client.get(PLAYERS, headers=one).status_code for _ in range(4)]
     assert statuses == [200, 200, 200, 429]
     refused = client.get(PLAYERS, headers=one)
-    assert refused.headers["Retry-After"] == "40"
-    assert refused.json["Message"] == "Too many requests; please try again in 40 seconds."
+    assert refused.headers["Retry-After"] == "60"
+    assert refused.json["Message"] == "Too many requests; please try again in 60 seconds."
     assert client.get(PLAYERS, headers=other).status_code == 200
     assert client.get("/healthz").status_code == 200
 
 
 def test_by_default_nobody_is_counted(app, db):
-    quotas = Quotas(service(app, Storage), 0)
+    limits = requests_a_minute(0, service(app, Storage))
     for _ in range(20):
-        quotas.use("somebody")
+        limits.count_request("somebody")
     assert db.quotas.count_documents({}) == 0
 
 
@@ -57,18 +61,18 @@ def test_without_its_counts_requests_are_let_through(app, client, as_role, caplo
             raise ServerSelectionTimeoutError("away")
 
     away = storage_with(service(app, Storage), quotas=Away())
-    replace_service(app, Quotas(away, 3))
+    replace_service(app, requests_a_minute(3, away))
     headers = as_role()
     assert [client.get(PLAYERS, headers=headers).status_code for _ in range(5)] == [200] * 5
     assert "could not be counted" in caplog.text
 
 
 def test_the_count_is_exact_however_many_come_at_once(real_storage, real_db):
-    quotas = Quotas(real_storage, 10, HeldClock())
+    limits = requests_a_minute(10, real_storage)
 
     def use(_):
         try:
-            quotas.use("somebody")
+            limits.count_request("somebody")
         except RateLimited:
             return "limited"
         return "served"

@@ -16,9 +16,8 @@ from app.auth.scopes import Scope
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.storage.client import Storage
-from app.storage.limits.attempts import Attempts
-from app.storage.limits.reset_mails import MailNotSent
-from app.users.mail import Mailer
+from app.storage.limits import MINUTE, Limit, Limits
+from app.users.mail import Mailer, MailNotSent
 from app.users.store import Users
 from tests.applications import replace_service, service
 from tests.factories import (
@@ -113,9 +112,9 @@ def test_of_sixteen_at_once_with_one_code_one_signs_in(app, make_app, settings, 
     """Whichever worker each of them comes to."""
     is_mock = service(app, Storage).is_mock
     workers = [app] if is_mock else [app, make_app(settings), make_app(settings)]
-    limits = dict.fromkeys(("account", "address"), 1000)
+    limits = dict.fromkeys(("account", "address"), Limit(1000, 10 * MINUTE))
     for worker in workers:
-        replace_service(worker, Attempts(service(worker, Storage), limits, 600))
+        replace_service(worker, Limits(service(worker, Storage), limits))
     body = {"grant_type": "password", "username": "Alice", "password": sha256("secret")}
 
     def post(otp, number):

@@ -18,7 +18,7 @@ from app.openid.provider import Provider
 from app.openid.sign_ins import sign_in
 from app.second_factor.domain import CodeRefused
 from app.second_factor.vault import Vault
-from app.storage.limits.quotas import Marks
+from app.storage.limits import Marks
 from app.types import Document
 
 # Binds a sign-in to the browser that began it.

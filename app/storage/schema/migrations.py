@@ -39,7 +39,7 @@ RENAMED_BEFORE = (26, 48)
 # Nothing is deleted: the game's former items stay under this name until the operator drops them.
 FORMER_ITEMS = "items_before_objects"
 # Collections of earlier releases that nothing reads any more.
-SUPERFLUOUS = ("password_costs",)
+SUPERFLUOUS = ("password_costs", "attempts", "reset_mails")
 
 
 class DatabaseTooNew(QuartermasterError):
