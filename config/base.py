@@ -125,7 +125,7 @@ class Settings:
     MAIL_PLACES: int = 2
     # The length of the queue for mail in each worker; further requests are answered with 503.
     MAIL_LINE: int = 8
-    # The timeout for sending a mail, including all SMTP commands.
+    # The timeout of each answer of the mail server.
     MAIL_TIMEOUT_SECONDS: float = 5.0
     # Whether to suppress mail; set here because Flask-Mail's default depends on TESTING.
     MAIL_SUPPRESS_SEND: bool = False

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import smtplib
-import socket
 import ssl
-import threading
 import time
 from contextlib import AbstractContextManager
 from email.utils import parseaddr
@@ -53,69 +51,21 @@ class MailNotConfigured(MailNotSent):
     retry_after = 60
 
 
-class TimedSmtp(smtplib.SMTP):
-    """An SMTP connection with a deadline for the whole dialogue.
-
-    A socket timeout is not enough: a server that trickles its answers never exceeds it.
-    """
-
-    # Whether sending has begun: then the mail may arrive even without an answer.
-    has_sent_data = False
-
-    def __init__(self, host: str, port: int, seconds: float, **tls: Any) -> None:
-        self._deadline = threading.Timer(seconds, self._abort)
-        self._deadline.daemon = True
-        self._deadline.start()
-        try:
-            super().__init__(host, port, timeout=seconds, **tls)
-        except BaseException:
-            self.close()
-            raise
-
-    def data(self, msg: Any) -> tuple[int, bytes]:
-        self.has_sent_data = True
-        return super().data(msg)
-
-    def quit(self) -> Any:
-        # The mail is already accepted or refused: an error of QUIT does not matter.
-        with contextlib.suppress(smtplib.SMTPException, OSError):
-            super().quit()
-        self.close()
-
-    def close(self) -> None:
-        self._deadline.cancel()
-        super().close()
-
-    def _abort(self) -> None:
-        sock = getattr(self, "sock", None)
-        with contextlib.suppress(OSError):
-            if sock is not None:
-                sock.shutdown(socket.SHUT_RDWR)
-
-
-class TimedSmtpOverTls(TimedSmtp, smtplib.SMTP_SSL):
-    """The same with TLS from the beginning."""
-
-
 class TimedConnection(Connection):
-    """Flask-Mail's connection, with a deadline and verified certificates."""
+    """Flask-Mail's connection, with a timeout and verified certificates."""
 
     def __init__(self, mail: Any, seconds: float, ca_file: str | None) -> None:
         super().__init__(mail)
         self._seconds = seconds
         self._ca_file = ca_file
 
-    @property
-    def may_have_delivered(self) -> bool:
-        return isinstance(self.host, TimedSmtp) and self.host.has_sent_data
-
     def configure_host(self) -> smtplib.SMTP:
         trust = ssl.create_default_context(cafile=self._ca_file)
-        server = self.mail.server, self.mail.port, self._seconds
+        server, port, seconds = self.mail.server, self.mail.port, self._seconds
         if self.mail.use_ssl:
-            host: TimedSmtp = TimedSmtpOverTls(*server, context=trust)
+            host: smtplib.SMTP = smtplib.SMTP_SSL(server, port, timeout=seconds, context=trust)
         else:
-            host = TimedSmtp(*server)
+            host = smtplib.SMTP(server, port, timeout=seconds)
         try:
             if self.mail.use_tls:
                 host.starttls(context=trust)
@@ -125,6 +75,11 @@ class TimedConnection(Connection):
             host.close()
             raise
         return host
+
+    def __exit__(self, *fault: Any) -> None:
+        # The mail is already accepted or refused: an error of QUIT does not matter.
+        with contextlib.suppress(smtplib.SMTPException, OSError):
+            super().__exit__(*fault)
 
 
 class Mailer:
@@ -185,12 +140,14 @@ class Mailer:
 
     def _send(self, message: Message, noun: str) -> None:
         timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
-        connection = TimedConnection(self._mail.state, timeout, ca_file)
+        # Whether sending has begun: then the mail may arrive even without an answer.
+        has_begun = False
         try:
-            with connection:
+            with TimedConnection(self._mail.state, timeout, ca_file) as connection:
+                has_begun = True
                 connection.send(message)
         except (smtplib.SMTPException, OSError, *REFUSED) as error:
-            is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
+            is_unsure = has_begun and not isinstance(error, REFUSED)
             kind = Unavailable if is_unsure else MailNotSent
             raise _not_sent(noun, "the mail server did not accept it", kind) from error
         finally:

@@ -220,13 +220,7 @@ def hang_in_the_middle(connection, is_over):
     is_over.wait(120)
 
 
-def drip(connection, is_over):
-    """Each byte comes in time; only a limit on the whole ends it."""
-    while not is_over.wait(0.3):
-        connection.sendall(b"2")
-
-
-@pytest.mark.parametrize("behave", [hang, hang_in_the_middle, drip])
+@pytest.mark.parametrize("behave", [hang, hang_in_the_middle])
 def test_a_server_that_does_not_get_on_costs_seconds(start, behave):
     """It goes on until the request is answered, so that only a limit of time can answer it."""
     is_over = threading.Event()
