@@ -76,7 +76,8 @@ quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running
 	$(BIN)/python -m pytest $(QUICK)
 
 contract: .venv/dev.stamp ## Regenerate docs/operations.rst, tables of other documents, and the Postman collection
-	@$(BIN)/python -m tests.contract_tables && $(BIN)/python -m tests.permission_tables && $(BIN)/quartermaster postman
+	@$(BIN)/python -m tests.contract_tables && $(BIN)/python -m tests.permission_tables && \
+		$(BIN)/quartermaster openapi | $(BIN)/python -m tools.postman
 
 lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ from flask.cli import AppGroup, ScriptInfo
 import config
 from app import create_app, create_bare_app
 from app.cli.accounts import api, token, user
-from app.cli.apidocs import openapi, postman
+from app.cli.apidocs import openapi
 from app.cli.batches import batch
 from app.cli.data import export, import_records, seed
 from app.cli.database import db
@@ -31,9 +31,17 @@ from app.storage.schema.migrations import refuse_newer
 from config import SettingsError
 from config.base import Settings
 
+# Commands of the last release, and what replaces them.
+REMOVED = {"postman": "the Postman collection is in postman/, and make contract generates it."}
+
 
 class ErrorReportingGroup(AppGroup):
     """Reports expected errors as one sentence instead of a traceback."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args[0] in REMOVED:
+            raise click.UsageError(f"The command {args[0]} was removed: {REMOVED[args[0]]}", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -64,8 +72,8 @@ def main(ctx: click.Context) -> None:
 
 def _create_app(ctx: click.Context) -> Flask:
     """Create the application for a command, and close its database when the command ends."""
-    is_offline = ctx.invoked_subcommand in ("openapi", "postman")
-    # Only the API documents need the routes, which take a tenth of a second to register.
+    is_offline = ctx.invoked_subcommand == "openapi"
+    # Only the API document needs the routes, which take a tenth of a second to register.
     app = create_app(_offline_settings()) if is_offline else create_bare_app()
     storage = app.extensions[SERVICES][Storage]
     ctx.call_on_close(storage.close)
@@ -96,7 +104,6 @@ COMMANDS = (
     staff,
     game,
     openapi,
-    postman,
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -40,7 +40,7 @@ PURE_PARTS = {
     "urllib": {"parse.quote"},
 }
 # Programs above the application; nothing in it may lean on them.
-OUTSIDE = {"wsgi", "tests", "benchmarks"}
+OUTSIDE = {"wsgi", "tests", "tools", "benchmarks"}
 KNOW_MARSHMALLOW = {"http", "openapi", "transfer"}
 SERVERS = {"gunicorn", "granian"}
 FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}

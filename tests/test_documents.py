@@ -15,7 +15,7 @@ FILES += [ROOT / name for name in ("config/nginx.conf", "Dockerfile", "compose.y
 # Pages whose paths are those of this repository; others tell of a machine or a game.
 GUIDES = [ROOT / name for name in ("CONTRIBUTING.rst", "SECURITY.rst", "docs/architecture.rst")]
 GUIDES.append(ROOT / "docs/deploy.rst")
-FOLDERS = r"(?:app|config|tests|docs|deploy|benchmarks|postman|\.ci)"
+FOLDERS = r"(?:app|config|tests|docs|deploy|benchmarks|postman|tools|\.ci)"
 PATH = re.compile(rf"(?<![\w/.-]){FOLDERS}(?:/[\w.-]*\w)+")
 TOP_LEVEL = re.compile(r"``([\w.-]+\.(?:rst|cfg|lock|yaml)|Dockerfile|Makefile)``")
 SETTINGS = {*typing.get_type_hints(Settings), "ENV", "TEST_MONGOD"}

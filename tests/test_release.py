@@ -174,7 +174,7 @@ def test_the_package_holds_the_program_with_its_pages(unpacked, tmp_path):
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {f"app/{name}" for name in files_in(folder / "app")} <= held
     assert {"wsgi.py", "config/base.py"} <= held
-    assert not any(name.startswith(("tests/", "deploy/")) for name in held)
+    assert not any(name.startswith(("tests/", "tools/", "deploy/")) for name in held)
 
 
 # make run

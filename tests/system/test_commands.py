@@ -11,7 +11,7 @@ from bson import ObjectId
 from click.testing import CliRunner
 
 import config
-from app.__main__ import main
+from app.__main__ import REMOVED, main
 from app.auth.scopes import Scope
 from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
@@ -54,7 +54,7 @@ NOTE = note("Asked twice.")
 # What the help of a command says of what may be given.
 HELP = {
     **dict.fromkeys(("serve", "db", "seed", "import", "user", "api", "token", "game"), ()),
-    **dict.fromkeys(("openapi", "postman"), ()),
+    "openapi": (),
     "history": ["2026-01-31T19:00:00Z"],
     "export": ["[FILE]"],
     "key create": [scope.value for scope in Scope],
@@ -81,6 +81,14 @@ def test_a_wrong_call_ends_with_2_and_a_failure_with_1(quartermaster):
     failed = quartermaster("api", "roles", "Nobody")
     assert failed.exit_code == 1
     assert failed.stderr == "Error: No user with name 'Nobody'.\n"
+
+
+@pytest.mark.parametrize(("command", "replacement"), REMOVED.items())
+def test_a_removed_command_names_what_replaces_it(quartermaster, command, replacement):
+    refused = quartermaster(command)
+    assert refused.exit_code == 2
+    assert f"The command {command} was removed: {replacement}" in refused.stderr
+    assert f"  {command} " not in quartermaster("--help").output
 
 
 def test_a_database_that_is_away_is_a_sentence(quartermaster, monkeypatch):

@@ -1,16 +1,20 @@
-"""Generates the Postman collection and its environment from the OpenAPI document."""
+"""Generate the Postman collection and its environment from the OpenAPI document.
+
+Usage: quartermaster openapi | python -m tools.postman [FOLDER]
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator
-from http import HTTPStatus
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from app.openapi.postman_values import (
+from app.types import Document
+from tools.postman_values import (
     BODY_VALUES,
     ENVIRONMENT,
     FIXED_HEADERS,
@@ -22,15 +26,14 @@ from app.openapi.postman_values import (
     RUNS_AFTER,
     WHOLE_BODIES,
 )
-from app.types import Document
 
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 JSON = "application/json"
 TOKEN = {"key": "token", "value": "{{accessToken}}", "type": "string"}
 # JavaScript that runs before and after the request of an operation, and that checks responses.
 SCRIPTS = Path(__file__).with_name("postman_scripts")
-# The statuses whose examples depend on the operation; the others are always the same.
-SAVED_STATUSES = (200, 400, 401, 403, 404, 409)
+# Longer examples of answers are in the OpenAPI document only.
+EXAMPLE_LINES = 20
 
 
 def script(name: str) -> str:
@@ -115,7 +118,7 @@ class Request:
             "name": name,
             "event": events,
             "request": request,
-            "response": list(self._saved_responses(request)),
+            "response": list(self._example(request)),
         }
 
     def _checks(self) -> str:
@@ -201,26 +204,21 @@ class Request:
             converted["type"] = [converted["type"], "null"]
         return converted
 
-    def _saved_responses(self, request: Document) -> Iterator[Document]:
-        original = {name: part for name, part in request.items() if name != "description"}
-        original["url"] = {**request["url"], "query": []}
-        for status, response in self._operation["responses"].items():
-            if int(status) not in SAVED_STATUSES:
-                continue
-            media = response["content"][JSON]
-            bodies = [media["example"]] if "example" in media else []
-            bodies += [example["value"] for example in media.get("examples", {}).values()]
-            for body in bodies:
-                phrase = HTTPStatus(int(status)).phrase
-                yield {
-                    "name": body["Message"] if int(status) >= 400 else phrase,
-                    "originalRequest": original,
-                    "status": phrase,
-                    "code": int(status),
-                    "_postman_previewlanguage": "json",
-                    "header": [{"key": "Content-Type", "value": "application/json; charset=utf-8"}],
-                    "body": json.dumps(body, indent=2),
-                }
+    def _example(self, request: Document) -> Iterator[Document]:
+        """Yield the example of a success, if it is short."""
+        media = self._operation["responses"]["200"]["content"][JSON]
+        examples = [named["value"] for named in media.get("examples", {}).values()]
+        body = json.dumps(media.get("example", *examples[:1]), indent=2)
+        if len(body.splitlines()) <= EXAMPLE_LINES:
+            yield {
+                "name": "OK",
+                "originalRequest": {"method": self._method, "url": request["url"]["raw"]},
+                "status": "OK",
+                "code": 200,
+                "_postman_previewlanguage": "json",
+                "header": [],
+                "body": body,
+            }
 
 
 _name = itemgetter("name")
@@ -229,3 +227,20 @@ _name = itemgetter("name")
 def _form(fields: Document) -> Document:
     pairs = [{"key": key, "value": value, "type": "text"} for key, value in fields.items()]
     return {"mode": "urlencoded", "urlencoded": pairs}
+
+
+def files(document: Document) -> dict[str, str]:
+    """Return the texts of the files, by their names."""
+    made = {"collection": collection(document), "environment": environment()}
+    return {
+        f"quartermaster.postman_{name}.json": json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        for name, value in made.items()
+    }
+
+
+if __name__ == "__main__":
+    folder = Path(*sys.argv[1:] or ["postman"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files(json.load(sys.stdin)).items():
+        (folder / name).write_text(text)
+        print(f"Wrote {folder / name}.")
