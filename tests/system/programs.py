@@ -20,6 +20,7 @@ from tests.ports import free_port
 from tests.system import fork_server
 
 PROGRAM = str(Path(sys.executable).with_name("quartermaster"))
+GAME = str(Path(__file__).parents[2] / "docs" / "examples" / "game_server.py")
 # Runs a command that heeds Ctrl-C: who runs the tests in the background lets all of them ignore it.
 WITH_CTRL_C = (
     sys.executable,
@@ -174,6 +175,20 @@ def serving(folder, *arguments, port=None, start=fork_server.start, **settings):
             wait_until(lambda: "Ctrl-C stops it" in service.output.read_text(), service.output)
         wait_until(service.is_ready, service.output)
         yield service
+
+
+@contextmanager
+def playing(uri, database, output, *options):
+    """Let the example game play until the block ends; yield its process, which can be read."""
+    env = {**os.environ, "QM_MONGODB_URI": uri, "QM_MONGODB_DATABASE": database}
+    with output.open("wb") as log:
+        process = fork_server.start([GAME, *options], env, log)
+    process.said = lambda: output.read_text(errors="replace")
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(120)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from app.openapi.examples import PLAYER
 from tests.openapi_document import OPERATIONS, SPEC
-from tests.system.programs import run
+from tests.system.programs import playing, run, wait_until
 from tests.tiers import some
 from tools.postman import EXAMPLE_LINES, files
 from tools.postman_values import MAY_BE_REFUSED
@@ -126,6 +126,16 @@ def test_the_whole_collection_passes_twice_in_a_row(server, collection, tmp_path
     }
     assert result["stats"]["items"]["total"] == len(requests_of(collection))
     assert code == 0
+
+
+@with_newman
+def test_the_whole_collection_passes_while_a_game_runs(server, tmp_path):
+    uri, database = (server.settings[f"MONGODB_{name}"] for name in ("URI", "DATABASE"))
+    with playing(uri, database, tmp_path / "output.txt", "--pace", "100"):
+        wait_until(lambda: server.db.games.find_one({"_id": "world-1"}))
+        code, result = newman(server, tmp_path)
+    failures = [(one["source"]["name"], one["error"]["message"]) for one in result["failures"]]
+    assert (failures, code) == ([], 0)
 
 
 @pytest.mark.everything

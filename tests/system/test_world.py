@@ -5,7 +5,7 @@ import pty
 import re
 import signal
 import subprocess
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,8 +27,8 @@ from tests.system import fork_server
 from tests.system.chaos import stored
 from tests.system.chaos.faults import reached_through
 from tests.system.chaos.ledger import Verdict, compare
-from tests.system.chaos.world import CAREFUL, DOCUMENTS, PROGRAM, ExampleWorld
-from tests.system.programs import run, wait_until
+from tests.system.chaos.world import CAREFUL, DOCUMENTS, ExampleWorld
+from tests.system.programs import GAME, playing, run, wait_until
 from tests.system.tcp_proxy import TcpProxy
 from tests.tiers import some
 
@@ -124,21 +124,7 @@ def server(serve):
 def play(*options, **settings):
     """Let a world play to its end, with no other settings than these."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("QM_")}
-    return fork_server.run([str(PROGRAM), *options], {**env, **settings}, timeout=600)
-
-
-@contextmanager
-def playing(uri, database, output, *options):
-    """Let a world play until the block ends; yield its process, which can be read."""
-    env = {**os.environ, "QM_MONGODB_URI": uri, "QM_MONGODB_DATABASE": database}
-    with output.open("wb") as log:
-        process = fork_server.start([str(PROGRAM), *options], env, log)
-    process.said = lambda: output.read_text(errors="replace")
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(120)
+    return fork_server.run([GAME, *options], {**env, **settings}, timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +374,7 @@ def test_a_terminal_gets_a_line_that_changes(mongodb_uri):
     options = ("--database", "terminal_world", "--players", "2")
     with Path(os.devnull).open("r+b") as nothing:
         standard = (nothing.fileno(), side, nothing.fileno())
-        process = fork_server.start_on([str(PROGRAM), *options], env, *standard)
+        process = fork_server.start_on([GAME, *options], env, *standard)
     os.close(side)
     shown, lines = b"", []
     with suppress(OSError):  # Linux tells so that the other side is closed

@@ -18,8 +18,8 @@ from tests.system import fork_server
 from tests.system.chaos.ledger import Ledger, wiped
 from tests.system.chaos.network import LOOPBACK
 from tests.system.chaos.stored import DATABASE
+from tests.system.programs import GAME
 
-PROGRAM = Path(__file__).parents[3] / "docs" / "examples" / "game_server.py"
 CAREFUL, SLOTS, GUARDED, DOCUMENTS = FORMS = ("no", "slots", "guarded", "documents")
 # So short that it often gives up on a write, which may have been made.
 PATIENCE_MS = 1500
@@ -57,7 +57,7 @@ class ExampleWorld:
         (self._folder / "players.txt").write_text("\n".join(self._players))
         options = ["--characters", str(self._folder / "players.txt"), "--ledger", str(self.path)]
         options += ["--careless", self._form, "--pace", str(self._pace), "--name", self.name]
-        command = [str(PROGRAM), *options, "--quiet"]
+        command = [GAME, *options, "--quiet"]
         env = {**os.environ, "QM_MONGODB_URI": self._uri, "QM_MONGODB_DATABASE": DATABASE}
         with self.output.open("ab") as log:
             namespace = self._node.namespace
