@@ -23,7 +23,6 @@ from app.cli.keys import key
 from app.cli.serve import serve
 from app.cli.staff import role, staff
 from app.errors import QuartermasterError
-from app.game_check.command import game
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
@@ -32,7 +31,10 @@ from config import SettingsError
 from config.base import Settings
 
 # Commands of the last release, and what replaces them.
-REMOVED = {"postman": "the Postman collection is in postman/, and make contract generates it."}
+REMOVED = {
+    "game": "db check reports what is stored wrongly, and docs/game.rst what a game should avoid.",
+    "postman": "the Postman collection is in postman/, and make contract generates it.",
+}
 
 
 class ErrorReportingGroup(AppGroup):
@@ -102,7 +104,6 @@ COMMANDS = (
     batch,
     role,
     staff,
-    game,
     openapi,
 )
 for command in COMMANDS:

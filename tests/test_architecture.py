@@ -64,7 +64,7 @@ def room_of(parts):
 
 # Rooms that store something and serve it; the others that store are tools of operators.
 FEATURES = {room_of(path.relative_to(APP).parts) for path in APP.rglob("store.py")}
-FEATURES -= {"console", "game_check", "integrity", "transfer"}
+FEATURES -= {"console", "integrity", "transfer"}
 
 
 def floor_of(room):

@@ -47,7 +47,7 @@ def select(config, items):
 MEASURED = ("tests/api/", "tests/domain/")
 REPEATED = {
     *("after", "batch_background", "batch_splits", "console_doors", "deep_pages", "doors"),
-    *("foreign_writers", "game_habits", "hidden_words", "hostile", "items", "laws", "metrics"),
+    *("foreign_writers", "hidden_words", "hostile", "items", "laws", "metrics"),
     *("odd_accounts", "records", "samples", "stalled_workers", "undo_laws", "world"),
 }
 

@@ -26,9 +26,8 @@ from app.storage.monitoring import CommandMetrics
 from app.types import Document
 
 # Identifies our connections in MongoDB, next to those of a game.
-APP_NAME = "quartermaster"
 CLIENT_OPTIONS: Document = {
-    "appname": APP_NAME,
+    "appname": "quartermaster",
     "tz_aware": True,
     # A stored date beyond year 9999 is clamped to datetime.max.
     "datetime_conversion": "DATETIME_CLAMP",

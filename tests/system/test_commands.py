@@ -53,7 +53,7 @@ NOTE = note("Asked twice.")
 
 # What the help of a command says of what may be given.
 HELP = {
-    **dict.fromkeys(("serve", "db", "seed", "import", "user", "api", "token", "game"), ()),
+    **dict.fromkeys(("serve", "db", "seed", "import", "user", "api", "token"), ()),
     "openapi": (),
     "history": ["2026-01-31T19:00:00Z"],
     "export": ["[FILE]"],
@@ -117,7 +117,7 @@ def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, re
 
 
 COMMANDS = ("db init", "db check", "db check --repair", "db version", "seed", "export players")
-COMMANDS += ("import players -", "api roles Ann", "token Ann", "game check")
+COMMANDS += ("import players -", "api roles Ann", "token Ann")
 
 
 def test_every_command_refuses_the_database_of_a_newer_program(
