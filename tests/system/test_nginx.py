@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
+from app.openapi.examples import KEY
 from config.base import Settings
 from tests.factories import guid, make_player, sha256
 from tests.guide import blocks
@@ -26,6 +27,14 @@ from tests.system.programs import wait_until
 pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
 SIGN_IN = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
+SECRETS = [
+    *(sha256("password"), KEY, "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo"),
+    *(
+        "WyJ0b2tlbiIsImV4YW1wbGUiXQ.aBcD",
+        "gAAAAABmExampleExampleExample==",
+        "eyJhbGciOiJub25lIn0.e30",
+    ),
+]
 ODD_NAMES = ["a b", "who?", "a#b", "50%", "a&b=c", "Ünï", "玩家", "a+b", "..", "a;b", "x%2Fy"]
 
 
@@ -143,7 +152,7 @@ def test_a_client_cannot_choose_its_address(site, server):
 
 
 def test_a_sane_request_id_is_the_same_everywhere_and_any_other_is_replaced(site, server):
-    for given in ("tool-42:a/b", "a b", "x" * 129, "<script>", sha256("password")):
+    for given in ("tool-42:a/b", "a b", "x" * 129, "<script>", *SECRETS):
         _, headers, _ = site.ask("GET", "/healthz", X_Request_ID=given)
         kept = headers["X-Request-ID"]
         assert (kept == given) == (given == "tool-42:a/b")
@@ -226,6 +235,24 @@ def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
         status, _, body = parsed(first + nginx.read_all(stream))
     assert status == 200
     assert json.loads(body)["Count"] == 100
+
+
+def logged_path(site, name):
+    site.ask("GET", f"/api/v1/players/{name}", X_Request_ID=(request := guid()))
+    wait_until(lambda: request in site.access_log.read_text())
+    return next(line["path"] for line in site.logged() if line["request_id"] == request)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_in_a_path_is_not_logged_however_it_is_encoded(site, secret):
+    hidden = f"%{ord(secret[0]):02x}{secret[1:]}"
+    for written in (secret, quote(secret, safe=""), hidden, quote(hidden), f"a%20{secret}"):
+        assert (written, logged_path(site, written)) == (written, "-")
+
+
+def test_a_name_of_any_script_is_logged(site):
+    for name in ("Ünï", "玩家", "a b"):
+        assert logged_path(site, quote(name)) == f"/api/v1/players/{quote(name)}"
 
 
 def test_logs_are_json_and_hold_no_token_and_no_query(site):
