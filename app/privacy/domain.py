@@ -41,10 +41,9 @@ SCHEDULE = "schedule-erasure"
 # The arguments of operations whose values are constants of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
 SIDES = ("Before", "After")
-# The free texts in actions, in batches and in their rows. The id is whatever a client sent as the
-# id of an entry to undo.
+# The free texts in actions, and in batches and their rows beside the values of arguments.
 ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Result")
-BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id", "Sent")
+BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Sent")
 APPROVAL_TEXTS = ("Reason", "Why", "Arguments")
 
 
@@ -171,6 +170,13 @@ def texts_without(document: Document, paths: Iterable[str], texts: Collection[st
     before = {path: value_at(document, path) for path in paths}
     after = {path: _mask_within(value, texts) for path, value in before.items()}
     return {path: value for path, value in after.items() if value != before[path]}
+
+
+def batch_without(document: Document, texts: Collection[str]) -> Document:
+    """Return the new values by path after masking mentions in a batch or in one of its rows."""
+    # An argument is whatever a client sent as an id, or as the name of an object.
+    arguments = [f"Arguments.{name}" for name in document.get("Arguments", ())]
+    return texts_without(document, [*BATCH_TEXTS, *arguments], texts)
 
 
 def digest_of(name: str) -> str:

@@ -444,6 +444,20 @@ def test_rows_that_name_a_character_by_its_id_are_not_kept(staff, erase, person,
     assert hero not in str(row)
 
 
+def test_an_item_or_a_spell_that_was_named_like_the_person_is_masked(staff, erase, person, db):
+    rows = [
+        {"Player": "Stranger", "Operation": "give", "ItemId": people.MAIL, "Quantity": 1},
+        {"Player": "Stranger", "Operation": "teach", "SpellId": people.HERO},
+    ]
+    batch = staff("POST batches", {"Rows": rows}).json
+    assert batch["Refused"] == 2
+    erase()
+    assert people.found_in(db) == []
+    shown = staff(f"GET batches/{batch['Id']}/rows").json["Values"]
+    given, taught = [row["Arguments"] for row in shown]
+    assert (given["ItemId"], taught) == ("(erased)", {"SpellId": "(erased)"})
+
+
 def test_it_does_not_wait_for_those_who_keep_writing_the_name(
     staff, erase, person, db, erasures, finish, monkeypatch
 ):

@@ -16,7 +16,7 @@ from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     ACTION_TEXTS,
     APPROVAL_TEXTS,
-    BATCH_TEXTS,
+    batch_without,
     notes_without,
     quoting_operations,
     texts_naming,
@@ -71,7 +71,7 @@ class Mentions:
         yield from self._mask_penalties(texts)
         yield from self._mask_notes(user_id, texts)
         yield from self.actions.rewrite(partial(texts_without, paths=ACTION_TEXTS, texts=texts))
-        yield from self.batches.rewrite(partial(texts_without, paths=BATCH_TEXTS, texts=texts))
+        yield from self.batches.rewrite(partial(batch_without, texts=texts))
         masked = partial(texts_without, paths=APPROVAL_TEXTS, texts=texts)
         yield from self.approvals.rewrite(masked)
         yield from self.events.rewrite(partial(texts_without, paths=("Text",), texts=texts))
