@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from app.api_keys.operations import CREATE_KEY, ROTATE_KEY
 from app.approvals.domain import (
-    INDEPENDENT_AFTER,
     LISTS,
     AlreadyDecided,
     ApprovalNotFound,
     AskerMayNot,
-    NotIndependent,
     NotYours,
     OwnRequest,
     PlanChanged,
     idempotency_key,
-    is_one_person,
+    public_approval,
 )
-from app.approvals.kinds import Kind, kinds, name_now, receiver_now
+from app.approvals.kinds import Kind, kinds
 from app.approvals.mails import tell_approvers, tell_asker
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
@@ -36,28 +33,17 @@ from app.errors import (
     QuartermasterError,
     Unavailable,
 )
-from app.history.access import hidden_kinds
-from app.history.store import History
+from app.history.access import hidden_kinds, with_current_names
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
 from app.operations import find_operation
-from app.second_factor.operations import RESET_FACTOR
-from app.staff.store import Staff
 from app.types import Document
-from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, REGISTER, RESET_PASSWORD
 
 log = logging.getLogger("quartermaster")
 
-SIGN_IN_CHANGES = (
-    *(REGISTER, CHANGE_EMAIL, CHANGE_PASSWORD, RESET_PASSWORD, RESET_FACTOR),
-    *(CREATE_KEY, ROTATE_KEY),
-)
-
 approvals = current(Approvals)
 callers = current(Callers)
-history = current(History)
-staff = current(Staff)
 
 
 def kind_named(name: str) -> Kind:
@@ -73,16 +59,19 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
     found, stored_args = kind.find(subject, args), kind.resolve(args)
-    found["Name"] = name_now(found)
     request: Document = {"Operation": name, "Subject": found, "Arguments": stored_args}
     kind.require(guard.caller(), request)
     plan = kind.preview(request)
-    request["Receiver"] = receiver_now(request)
     author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
     stored, is_repeated = approvals.add({**request, **author, "Plan": plan}, sent_key())
     if not is_repeated and not approvals.is_frequent(stored["By"]["UserId"]):
         tell_approvers(stored, kind)
     return stored, is_repeated
+
+
+def served(requests: Iterable[Document]) -> list[Document]:
+    """Return public requests, with the names that their subjects have now."""
+    return with_current_names([*map(public_approval, requests)])
 
 
 def filters_of(state: str | None) -> ApprovalFilters:
@@ -114,7 +103,6 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
         return finish(request)
     if request["State"] not in LISTS["waiting"]:
         raise AlreadyDecided(request["State"])
-    _require_independent(request)
     _require_asker(request, kind)
     made: list[Document] = []
 
@@ -134,15 +122,11 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
 
 
 def _require_plan(request: Document, kind: Kind, plan_number: int | None) -> None:
-    """Raise PlanChanged unless the approver has seen the plan, and it still holds.
-
-    It names the subject, and the receiver of items: two may have swapped their names since.
-    """
-    plan, names = kind.preview(request), (name_now(request["Subject"]), receiver_now(request))
-    known = (request["Subject"]["Name"], request.get("Receiver"))
-    is_same = (plan, names) == (request["Plan"], known)
+    """Raise PlanChanged unless the approver has seen the plan, and it still holds."""
+    plan = kind.preview(request)
+    is_same = plan == request["Plan"]
     if not is_same:
-        approvals.plan_again(request, plan, *names)
+        approvals.plan_again(request, plan)
     if not is_same or plan_number not in (None, request["PlanNumber"]):
         raise PlanChanged
 
@@ -219,16 +203,6 @@ def _decidable(id_: str) -> tuple[Document, Kind]:
     kind = kind_named(request["Operation"])
     kind.require(caller, request)
     return request, kind
-
-
-def _require_independent(request: Document) -> None:
-    """Raise if somebody could act as both people, having changed how they sign in."""
-    names = [operation.name for operation in SIGN_IN_CHANGES]
-    since = approvals.now() - INDEPENDENT_AFTER
-    colleagues = [*approvals.erased_since(since), *(user["_id"] for user in staff.walk("_id"))]
-    changes = history.authors_of(names, colleagues, since)
-    if is_one_person(request["By"]["UserId"], guard.caller().id, changes):
-        raise NotIndependent
 
 
 def _require_asker(request: Document, kind: Kind) -> None:

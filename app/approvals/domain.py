@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import timedelta
 
 from app.changes import Change, Rule, SubjectKind, field_changes
@@ -11,8 +10,6 @@ from app.types import Document
 
 # After this time, nobody can decide on a request any more.
 LIFETIME = timedelta(days=7)
-# So long, somebody and a colleague whose sign-in they changed count as one person.
-INDEPENDENT_AFTER = timedelta(days=30)
 # Of one person. Colleagues get no mails about more requests than that in an hour, either.
 MOST_WAITING = 20
 # The argument of an invitation that is kept only until the request is decided.
@@ -37,14 +34,6 @@ class OwnRequest(Forbidden):
     sentence = "Nobody decides on their own request: ask a colleague."
 
 
-class NotIndependent(Forbidden):
-    sentence = (
-        "Somebody could sign in as both of you, because of a password, an address, a second factor "
-        f"or a key that was set in the last {INDEPENDENT_AFTER.days} days. Let another colleague "
-        "decide."
-    )
-
-
 class NotYours(Forbidden):
     sentence = "Only the person who asked can withdraw a request."
 
@@ -61,13 +50,9 @@ class TooManyWaiting(Conflict):
 
 class PlanChanged(Conflict):
     sentence = (
-        "Something has changed since: the result, or the name of who it is about. It was planned "
-        "again: look at the new plan, and approve that."
+        "The result would be another by now. It was planned again: look at the new plan, and "
+        "approve that."
     )
-
-
-class RenamedSince(Conflict):
-    sentence = "The player '{was}' of the batch is called '{name}' by now. Plan the batch again."
 
 
 class AskerMayNot(Conflict):
@@ -111,18 +96,6 @@ def public_approval(request: Document) -> Document:
         "PlanNumber": request["PlanNumber"],
         **{name: request.get(name) for name in DECIDED},
     }
-
-
-def is_one_person(one: str, other: str, changes: Collection[tuple[str, str]]) -> bool:
-    """Tell whether somebody could act as both accounts, perhaps through others.
-
-    Each change is an account, and another one whose sign-in it has changed.
-    """
-    either_way = {*changes, *(pair[::-1] for pair in changes)}
-    reached = {one}
-    while found := {to for start, to in either_way if start in reached} - reached:
-        reached |= found
-    return other in reached
 
 
 def idempotency_key(request_id: str) -> str:

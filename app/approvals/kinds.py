@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.approvals.domain import RenamedSince, as_planned
+from app.approvals.domain import as_planned
 from app.auth.callers import Caller, Callers
 from app.auth.permissions import LIMIT_NAMES, LIMITED, RIGHTS, Permission
 from app.auth.spending import Moved
 from app.batches import access as batch_access
-from app.batches.parts.store import RowFilters
-from app.batches.planning import CHUNK
 from app.batches.store import Batches
 from app.changes import Applied, Intent
-from app.errors import NotFound
 from app.execution import Store, make, preview
 from app.history.access import preview_undo, undo_as, visible_entry
 from app.history.domain import inverse_of
@@ -46,7 +42,6 @@ from app.staff.operations import (
     require_invitable,
 )
 from app.staff.store import Roles, Staff
-from app.storage.bulk import batches as in_chunks
 from app.types import Document
 from app.users import domain as users_domain
 from app.users.store import Users
@@ -100,22 +95,6 @@ def find_player(text: str, _: Document) -> Document:
 def find_user(text: str, _: Document) -> Document:
     user = users.get(Lookup.parse(text), "Name")
     return {"Kind": "user", "Id": user["_id"], "Name": user.get("Name")}
-
-
-def name_now(subject: Document) -> str | None:
-    """Return the current name of a player or an account; what is gone keeps the former one."""
-    find = {"player": find_player, "user": find_user}.get(subject["Kind"])
-    name: str | None = subject["Name"]
-    if find and subject["Id"]:
-        with suppress(NotFound):
-            name = find(subject["Id"], {})["Name"]
-    return name
-
-
-def receiver_now(request: Document) -> str | None:
-    """Return the current name of who would get the items of a transfer."""
-    to = request["Arguments"].get("to") if request["Operation"] == TRANSFER.name else None
-    return name_now({"Kind": "player", "Id": to, "Name": None})
 
 
 def find_role(name: str, args: Document) -> Document:
@@ -218,20 +197,9 @@ def batch_of(request: Document) -> Document:
     return batches.get(request["Subject"]["Id"])
 
 
-def require_same_names(batch_id: str) -> None:
-    """Raise if a player of a batch has another name than its row shows to the approver."""
-    for rows in in_chunks(batches.walk_rows(RowFilters(batch_id, "ready")), CHUNK):
-        shown = [row["Subject"] for row in rows if row["Subject"]["Kind"] == "player"]
-        names = {subject["Id"]: subject["Name"] for subject in shown}
-        for id_, player in players.get_many([*names], "Name").items():
-            if player.get("Name") != names[id_]:
-                raise RenamedSince(names[id_], player.get("Name"))
-
-
 def approve_batch(request: Document, meant: Intent) -> Applied:
     """Let the person who asked run a batch; running it is up to that person."""
     by, for_id = meant.origin.approved_by, meant.origin.user_id
-    require_same_names(request["Subject"]["Id"])
     batches.approve(request["Subject"]["Id"], by or {}, str(for_id))
     return Applied(None)
 

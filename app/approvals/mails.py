@@ -11,6 +11,7 @@ from app.approvals.kinds import Kind
 from app.auth.callers import Caller, CallerGone, Callers
 from app.auth.permissions import RIGHTS, Permission
 from app.errors import Forbidden, NotFound, Unavailable
+from app.history.access import with_current_names
 from app.http.context import current, setting
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.naming import Lookup, email_as_sent
@@ -71,7 +72,7 @@ def _send(
 
 def _text(request: Document, kind: Kind) -> str:
     """Return what somebody asks for, such as "give 30 Coal: Aladric"."""
-    moved, subject = kind.moves(request), request["Subject"]
+    moved, subject = kind.moves(request), with_current_names([request])[0]["Subject"]
     quantities = moved if isinstance(moved, dict) else {}
     names = objects.names_of(quantities)
     items = ", ".join(f"{n:,} {names.get(id_) or id_}" for id_, n in quantities.items())

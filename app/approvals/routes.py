@@ -11,13 +11,10 @@ from app.approvals.domain import (
     AlreadyDecided,
     ApprovalNotFound,
     AskerMayNot,
-    NotIndependent,
     NotYours,
     OwnRequest,
     PlanChanged,
-    RenamedSince,
     TooManyWaiting,
-    public_approval,
 )
 from app.approvals.schemas import (
     ApprovalListArgs,
@@ -55,8 +52,11 @@ read = partial(read_route, blp)
 ASKS = (SignedIn.ANYBODY, KeyAccess.NONE)
 DECIDES = (Permission.APPROVE, KeyAccess.NONE)
 UNKNOWN = ApprovalNotFound(BATCH)
-NOT_NOW = (AskerMayNot("the account is banned"), RenamedSince("Aladric", "Aldo"))
 DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
+
+
+def served(request: Document) -> Document:
+    return access.served([request])[0]
 
 
 @read(
@@ -79,7 +79,7 @@ def ask_for_approval(args: Document) -> Response:
     kind = access.kind_named(args["Operation"])
     loaded = load(kind.arguments, args["Arguments"]) if kind.arguments else {}
     asked, replayed = access.ask(args["Operation"], args["Subject"], loaded, args["Reason"])
-    return json_response(public_approval(asked), headers=replayed_headers(replayed))
+    return json_response(served(asked), headers=replayed_headers(replayed))
 
 
 @read("", ApprovalPageSchema, *ASKS, args=ApprovalListArgs())
@@ -91,7 +91,7 @@ def list_approvals(args: Document) -> Response:
     """
     after = cursors.read(args.get("after", ""))
     page = approvals.list(access.filters_of(args.get("state")), page_size(args), after)
-    return cursor_response(page._replace(values=[*map(public_approval, page.values)]))
+    return cursor_response(page._replace(values=access.served(page.values)))
 
 
 @read("/<request_id>", ApprovalSchema, *ASKS, refuses=(UNKNOWN,))
@@ -100,7 +100,7 @@ def get_approval(request_id: str) -> Document:
 
     Your own, or with the permission `approve` anybody's that you may list.
     """
-    return public_approval(access.visible_request(path_guid("id", request_id)))
+    return served(access.visible_request(path_guid("id", request_id)))
 
 
 @read(
@@ -109,7 +109,7 @@ def get_approval(request_id: str) -> Document:
     *DECIDES,
     args=ApproveArgs(),
     method="POST",
-    refuses=(*DECIDED, NotIndependent(), PlanChanged(), *NOT_NOW),
+    refuses=(*DECIDED, PlanChanged(), AskerMayNot("the account is banned")),
 )
 def approve_request(args: Document, request_id: str) -> Response:
     """Approve a request
@@ -120,7 +120,7 @@ def approve_request(args: Document, request_id: str) -> Response:
     person who asked.
     """
     request, applied = access.approve(path_guid("id", request_id), args.get("Plan"))
-    return change_response(applied, public_approval(request))
+    return change_response(applied, served(request))
 
 
 @read(
@@ -138,7 +138,7 @@ def decline_request(args: Document, request_id: str) -> Response:
     With the reason.
     """
     declined = access.decline(path_guid("id", request_id), args["Why"])
-    return json_response(public_approval(declined))
+    return json_response(served(declined))
 
 
 @read(
@@ -153,4 +153,4 @@ def withdraw_request(request_id: str) -> Document:
 
     Nobody can approve it any more.
     """
-    return public_approval(access.withdraw(path_guid("id", request_id)))
+    return served(access.withdraw(path_guid("id", request_id)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from pymongo import ReturnDocument
@@ -106,8 +106,7 @@ class Approvals:
                 raise KeyReused(str(key)) from None
             return earlier, True
         self._take_back_beyond(stored)
-        receiver = {"Id": request["Arguments"].get("to"), "Name": request["Receiver"]}
-        self._meet(stored, by, request["Subject"], receiver)
+        self._meet(stored, by, request["Subject"], {"Id": request["Arguments"].get("to")})
         return stored, False
 
     def _take_back_beyond(self, stored: Document) -> None:
@@ -125,10 +124,6 @@ class Approvals:
         """Tell whether somebody has asked for so much in an hour that mails would be a nuisance."""
         recent = {"By.UserId": user_id, "At": {"$gt": self.now() - HOUR}}
         return self._approvals.count_documents(recent, limit=MOST_WAITING + 1) > MOST_WAITING
-
-    def erased_since(self, since: datetime) -> Sequence[str]:
-        """Return the ids of accounts that were erased: what they did still counts."""
-        return self._erasures.begun_since(since)
 
     def _meet(self, request: Document, *people: Document) -> None:
         """Repeat the erasures of people whom a request names."""
@@ -187,14 +182,11 @@ class Approvals:
         self._meet(found, by)
         return found
 
-    def plan_again(
-        self, request: Document, plan: Sequence[Document], name: str | None, receiver: str | None
-    ) -> None:
-        """Replace the plan of a waiting request and the names in it, unless others have."""
+    def plan_again(self, request: Document, plan: Sequence[Document]) -> None:
+        """Replace the plan of a waiting request, unless others have."""
         number = request["PlanNumber"]
         still = {"_id": request["_id"], "State": "waiting", "PlanNumber": number}
-        names = {"Subject.Name": name, "Receiver": receiver}
-        self._update(still, {"$set": {"Plan": plan, **names, "PlanNumber": number + 1}})
+        self._update(still, {"$set": {"Plan": plan, "PlanNumber": number + 1}})
 
     def reopen(self, request: Document) -> None:
         """Let an approved request wait again, because it could not be carried out."""

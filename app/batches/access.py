@@ -29,6 +29,7 @@ from app.history.access import (
     require_own,
     require_visible,
     visible_kinds,
+    with_current_names,
 )
 from app.history.store import History
 from app.http.context import current
@@ -259,7 +260,7 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
     page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
     entries = history.ids_by_key([row_key(row) for row in page.values])
     values = [public_row(row, row_arguments(row), entries.get(row_key(row))) for row in page.values]
-    return {"Values": values, "Next": cursors.write(page.next)}
+    return {"Values": with_current_names(values), "Next": cursors.write(page.next)}
 
 
 def advance(batch_id: str) -> Document:

@@ -67,11 +67,7 @@ def _change_of(
     entry = entries.get(arguments["id"])
     if entry is None:
         raise NotFound("entry of history", arguments["id"])
-    # The entry has the name of its time; the plan has that of its own, if the player exists.
-    row["Subject"] = {
-        **entry["Subject"],
-        "Name": row["Subject"]["Name"] or entry["Subject"]["Name"],
-    }
+    row["Subject"] = entry["Subject"]
     meant = meant._replace(undoes=entry)
     inverse = inverse_of(entry)
     _note_items(row, inverse.moves, entry["Changes"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 
 import orjson
@@ -39,7 +39,7 @@ from app.limits import Limiter
 from app.naming import Lookup, name_key
 from app.objects.store import Objects
 from app.operations import batch_operations
-from app.players.store import Identity, Players
+from app.players.store import Players
 from app.request_scope import renew_time_limit, working
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulk_swap import Wanted
@@ -132,13 +132,12 @@ class Planner:
             if len(spool) + len(chunk) > MOST_ROWS:
                 raise TooManyRows
             keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
-            undone = [*filter(None, (_undone_player(row) for row in chunk))]
-            found = self._players.identify_many([*keys.values(), *undone])
+            found = self._players.identify_many(list(keys.values()))
             for row in chunk:
                 if row.fault:
                     spool.add(row)
                 elif row.player is None:
-                    spool.add(_with_entry(row, found))
+                    spool.add(_with_entry(row))
                 elif identity := found.get(keys[row.player]):
                     subject = {"Kind": "player", "Id": identity.id, "Name": identity.name}
                     spool.add(row._replace(subject=subject))
@@ -283,21 +282,12 @@ class Judge:
         self._undoing_rows = {id_: row for id_, row in undone if _subject_id(id_) == subject_id}
 
 
-def _undone_player(row: Row) -> Lookup | None:
-    """Return the id of the player whose change a row undoes."""
-    subject = None if row.fault or row.player else subject_of(row.arguments["id"])
-    return Lookup.parse(subject[1]) if subject and subject[0] == "player" else None
-
-
-def _with_entry(row: Row, players: Mapping[Lookup, Identity]) -> Row:
-    """Return a row with the subject of the entry that it undoes, by its current name."""
+def _with_entry(row: Row) -> Row:
+    """Return a row with the subject of the entry that it undoes."""
     subject = subject_of(row.arguments["id"])
     if subject is None:
         return row._replace(fault=masked(str(NotFound("entry of history", row.arguments["id"]))))
-    key = _undone_player(row)
-    known = players.get(key) if key else None
-    name = known.name if known else None
-    return row._replace(subject={"Kind": subject[0], "Id": subject[1], "Name": name})
+    return row._replace(subject={"Kind": subject[0], "Id": subject[1], "Name": None})
 
 
 def _subject_id(entry_id: str) -> str | None:

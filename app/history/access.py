@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from app.auth import guard
 from app.auth.permissions import Permission
@@ -142,6 +143,21 @@ def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
     if kind == "object":
         return objects, ObjectKey(GLOBAL, id_)
     return users if kind == "user" else players, Lookup.parse(id_)
+
+
+def with_current_names(records: Sequence[Document]) -> list[Document]:
+    """Return records with the current names of their subjects; what is gone keeps its former."""
+    names: dict[Any, str] = {}
+    for kind, store in (("player", players), ("user", users)):
+        subjects = (record["Subject"] for record in records if record["Subject"])
+        found = store.get_many([one["Id"] for one in subjects if one["Kind"] == kind], "Name")
+        names |= {id_: str(one["Name"]) for id_, one in found.items() if one.get("Name")}
+    return [
+        {**record, "Subject": {**subject, "Name": names.get(subject["Id"], subject["Name"])}}
+        if (subject := record["Subject"])
+        else record
+        for record in records
+    ]
 
 
 def visible_kinds() -> tuple[str, ...]:

@@ -95,16 +95,6 @@ class History:
         found = self._primary.find(where, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
         yield from found.hint(hint) if hint else found
 
-    def authors_of(
-        self, operations: Sequence[str], user_ids: Sequence[str], since: datetime
-    ) -> set[tuple[str, str]]:
-        """Return who made changes of some kinds to which of these accounts, as pairs of ids."""
-        self._journals.move_all(self._kinds["user"], self._clock.now())
-        where = {"Subject.Id": {"$in": user_ids}, "Subject.Kind": "user", "At": {"$gte": since}}
-        where["Operation"] = {"$in": operations}
-        found = self._primary.find(where, ["By.UserId", "Subject.Id"]).hint("subject")
-        return {(e["By"]["UserId"], e["Subject"]["Id"]) for e in found if e["By"]["UserId"]}
-
     def require_not_undone(self, entry_id: str) -> None:
         if by := self._undone([entry_id]).get(entry_id):
             raise AlreadyUndone(entry_id, by)

@@ -11,7 +11,6 @@ the erasure has finished (app/storage/mentions.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
@@ -48,10 +47,6 @@ class ErasureRecords:
     def erased_ids(self, ids: Iterable[str]) -> set[str]:
         """Return which of these are ids of erased accounts or their characters."""
         return set(self.owners(ids))
-
-    def begun_since(self, since: datetime) -> list[str]:
-        """Return the ids of accounts whose erasure began after a time."""
-        return [record["_id"] for record in self._erasures.find({"BegunAt": {"$gte": since}}, [])]
 
     def owners(self, ids: Iterable[Any]) -> dict[str, str]:
         """Return the erased account of each of these accounts and characters, by id.

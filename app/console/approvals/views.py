@@ -8,7 +8,7 @@ from contextlib import suppress
 from flask import Response, request
 
 from app.approvals import access
-from app.approvals.domain import LISTS, ApprovalNotFound, public_approval
+from app.approvals.domain import LISTS, ApprovalNotFound
 from app.approvals.kinds import RUN_BATCH, kinds
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
@@ -60,7 +60,7 @@ def wanted_state() -> str:
 
 def read_approvals(after: str, size: int) -> tuple[list[Document], str | None]:
     page = approvals.list(access.filters_of(wanted_state()), size, cursors.read(after))
-    return [*map(with_words, page.values)], cursors.write(page.next)
+    return [*map(with_words, access.served(page.values))], cursors.write(page.next)
 
 
 csv_list(
@@ -71,9 +71,8 @@ csv_list(
 )
 
 
-def with_words(stored: Document) -> Document:
+def with_words(shown: Document) -> Document:
     """Return a public request with sentences about its plan."""
-    shown = public_approval(stored)
     operation = find_operation(shown["Operation"], shown["Subject"]["Kind"])
     told = operation.history_arguments(shown["Arguments"]) if operation else shown["Arguments"]
     entry = {**shown, "Arguments": told, "Changes": shown["Plan"], "UndoneBy": None}
@@ -122,7 +121,8 @@ def labelled(arguments: Document) -> Document:
 
 
 def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:
-    shown = with_words(access.visible_request(request_id))
+    (request,) = access.served([access.visible_request(request_id)])
+    shown = with_words(request)
     values = {"Plan": shown["PlanNumber"]}
     target = Target(path_to("approvals", request_id), request_id, record=shown, values=values)
     return render(
