@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from pymongo import MongoClient
 from app.storage.embedded import supervisor
 from app.storage.embedded.lease import EmbeddedError, Lease, find_mongod
 from app.storage.embedded.supervisor import SUPERVISOR_LOCK, read_state
+from tests.system.chaos.machine import NO_DISK, small_disk
 from tests.system.programs import processes_with, serving, wait_until
 
 HOLD = """
@@ -263,8 +265,20 @@ def test_a_server_that_cannot_start_says_why(tmp_path):
     data.mkdir(parents=True)
     (data / "WiredTiger").write_text("nonsense")
     (data / "storage.bson").write_text("nonsense")
-    with pytest.raises(Exception, match=r"did not start: .*mongod ends or"):
+    with pytest.raises(Exception, match=r"did not start: mongod\.log and .* say more\."):
         Lease(str(tmp_path))
+
+
+@pytest.mark.skipif(NO_DISK, reason=NO_DISK or "")
+def test_a_full_disk_is_named_though_its_supervisor_can_write_nothing(tmp_path):
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        folder = disk.folder / "mongodb"
+        folder.mkdir()
+        supervisor.usable_port(folder / "port")
+        disk.fill()
+        with pytest.raises(EmbeddedError, match=r"did not start: the disk is full\."):
+            Lease(str(disk.folder), shutil.which("true"))
+        assert (folder / "supervisor.log").read_text() == ""
 
 
 def test_a_chosen_program_that_is_missing_is_named_with_the_way_out(tmp_path):

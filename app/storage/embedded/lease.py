@@ -72,15 +72,23 @@ class Lease:
             if state := read_state(self.folder):
                 return str(state["uri"])
             time.sleep(0.02)
-        said = (self.folder / "supervisor.log").read_text(errors="replace").strip().splitlines()
-        raise EmbeddedError(f"The embedded MongoDB did not start: {(said or ['no reason'])[-1]}")
+        raise EmbeddedError(f"The embedded MongoDB did not start: {self._reason()}.")
+
+    def _reason(self) -> str:
+        # Found out here, because the supervisor cannot write to its log on a full disk. MongoDB
+        # allocates its journal in files of 100 MB.
+        if shutil.disk_usage(self.folder).free < 300 * 1024 * 1024:
+            return "the disk is full"
+        return f"mongod.log and supervisor.log in {self.folder} say more"
 
     def _watch_supervisor(self) -> None:
         """Start another supervisor if this one was killed, or ended because mongod did."""
         while not self._is_over.wait(WATCH_SECONDS):
             try:
                 if not is_supervised(self.folder):
-                    log.warning("The embedded MongoDB has stopped; restarting it.")
+                    log.warning(
+                        "The embedded MongoDB has stopped; restarting it: %s.", self._reason()
+                    )
                     self._start_supervisor()
             except (QuartermasterError, OSError) as error:
                 log.warning("The embedded MongoDB could not be restarted: %s", error)

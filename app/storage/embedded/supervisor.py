@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -51,10 +50,6 @@ def main(folder: Path, mongod: str, cache_gb: str) -> None:
             # Granted when the last lease ends, and held until the shutdown: new leases wait for it.
             if try_lock(users_lock, seconds=0.1):
                 return
-        # MongoDB allocates its journal in files of 100 MB.
-        is_full = shutil.disk_usage(folder).free < 300 * 1024 * 1024
-        fault = "the disk is full." if is_full else "mongod ends or does not become usable."
-        print(time.strftime("%F %T"), fault, "mongod.log says more.", flush=True)
     finally:
         (folder / "server.json").unlink(missing_ok=True)
         process.terminate()

@@ -192,12 +192,10 @@ def full_disk(folder, rounds):
 
 
 def _fill_and_free(storm, disk):
-    """Fill the disk until MongoDB has given up and said why."""
+    """Fill the disk until MongoDB has given up."""
     refused = storm.count(503)
     disk.fill()
-    said = disk.folder / "mongodb" / "supervisor.log"
-    wait_until(lambda: storm.count(503) > refused and "is full" in said.read_text())
-    said.write_text("")
+    wait_until(lambda: storm.count(503) > refused and not _state(disk.folder))
     disk.free()
 
 
