@@ -69,7 +69,7 @@ from app.second_factor.vault import Vault
 from app.services import Services
 from app.spells import routes as spells
 from app.staff import routes as staff
-from app.staff.store import WAYS_IN, Roles, Staff
+from app.staff.store import WAYS_IN, Roles, Staff, missing_power_role
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.mover import Mover
@@ -157,7 +157,9 @@ def create_bare_app(settings: Settings | None = None) -> Flask:
 
 def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     """Create the services that views reach with ``current``. Each room adds its own, bottom up."""
-    services = Services(app, settings, storage, Preparation(storage, COLLECTIONS))
+    find_fault = partial(missing_power_role, storage.db, settings.POWER_ROLE)
+    preparation = Preparation(storage, COLLECTIONS, find_fault=find_fault)
+    services = Services(app, settings, storage, preparation)
     for room in (auth_services, item_services, player_services, user_services):
         room.add_services(services)
     add_stores(services)

@@ -9,7 +9,6 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from config.base import Development, Production, Settings, Testing
 
@@ -29,7 +28,7 @@ class SettingsError(Exception):
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
     """Return the settings of an environment; overrides take precedence over its variables."""
     environ = os.environ if environ is None else environ
-    env = environ.get(f"{PREFIX}ENV") or "development"
+    env = environ.get(f"{PREFIX}ENV", "development").strip()
     if env not in ENVIRONMENTS:
         raise SettingsError(f"QM_ENV is '{env}'; it must be one of {', '.join(ENVIRONMENTS)}.")
     settings = ENVIRONMENTS[env]()
@@ -55,11 +54,17 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _from_environ(settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        name: _parse(PREFIX + name, environ[PREFIX + name].strip(), hint)
-        for name, hint in typing.get_type_hints(type(settings)).items()
-        if environ.get(PREFIX + name, "").strip()
-    }
+    values = {}
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        text = environ.get(PREFIX + name, "").strip()
+        default = getattr(settings, name)
+        if text:
+            values[name] = _parse(PREFIX + name, text, hint)
+        elif PREFIX + name in environ and default not in (None, "", []):
+            raise SettingsError(
+                f"{PREFIX}{name} is empty; give it a value, or remove it for {default}."
+            )
+    return values
 
 
 def _parse(variable: str, text: str, hint: Any) -> Any:
@@ -96,34 +101,28 @@ def _faults(settings: Settings) -> Iterator[str]:
     required = REQUIRED.get(settings.ENV, ())
     if missing := [PREFIX + name for name in required if not getattr(settings, name)]:
         yield f"The {settings.ENV} environment cannot start without {' and '.join(missing)}."
-    yield from _secret_faults(settings)
-    if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
-        yield "QM_MAIL_USE_TLS and QM_MAIL_USE_SSL exclude each other."
-    yield from _address_faults(settings)
-    yield from _openid_faults(settings)
-    operator = settings.OPERATOR or ""
-    if len(operator) > 255 or not operator.isprintable():
-        yield "QM_OPERATOR must be at most 255 printable characters."
-    if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
-        yield f"QM_MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}."
-    for origin in settings.CORS_ORIGINS:
-        if not ORIGIN.fullmatch(origin):
-            yield f"QM_CORS_ORIGINS has '{origin}': list origins such as https://example.com."
-    if recorded := [name for name in settings.UNRECORDED_FIELDS if name not in FREQUENT]:
-        yield (
-            f"QM_UNRECORDED_FIELDS has '{recorded[0]}': history may leave out only "
-            f"{', '.join(FREQUENT)}."
-        )
-    if settings.PUBLIC_URL and not ORIGIN.fullmatch(settings.PUBLIC_URL):
-        yield f"QM_PUBLIC_URL is '{settings.PUBLIC_URL}'; write it like https://qm.example.com."
-    for rule in settings.APPROVAL:
-        if not APPROVAL_RULE.fullmatch(rule):
-            yield (
-                f"QM_APPROVAL has '{rule}'; it takes batches>N with a number of rows, erasures and "
-                "roles, separated by commas."
-            )
+    yield from _text_faults(settings)
     yield from _value_faults(settings)
+    yield from _address_faults(settings)
+    yield from _combination_faults(settings)
     yield from _argon2_faults(settings)
+
+
+def _text_faults(settings: Settings) -> Iterator[str]:
+    for name in typing.get_type_hints(type(settings)):
+        value = getattr(settings, name)
+        shape, sentence = SHAPES.get(name, ANY_TEXT)
+        is_list = isinstance(value, list)
+        for text in value if is_list else [value]:
+            if not isinstance(text, str) or not text:
+                continue
+            if not re.fullmatch(shape, text) or not text.isprintable():
+                holds = f" contains '{text}'; each part" if is_list else f" is '{text}'; it"
+                yield f"{PREFIX}{name}{'' if name in HIDDEN else holds} must {sentence}."
+    for name, exists, kind in PATHS:
+        path = getattr(settings, name)
+        if path and not exists(Path(path)):
+            yield f"{PREFIX}{name} names no {kind}: {path}."
 
 
 def _address_faults(settings: Settings) -> Iterator[str]:
@@ -140,51 +139,28 @@ def _address_faults(settings: Settings) -> Iterator[str]:
         )
 
 
-def _openid_faults(settings: Settings) -> Iterator[str]:
-    together = [PREFIX + name for name in OPENID_TOGETHER]
-    missing = [PREFIX + name for name in OPENID_TOGETHER if not getattr(settings, name)]
-    if missing and len(missing) < len(together):
-        yield f"{', '.join(together)} belong together, but {' and '.join(missing)} is not set."
+def _combination_faults(settings: Settings) -> Iterator[str]:
+    for group in TOGETHER:
+        missing = [PREFIX + name for name in group if not getattr(settings, name)]
+        if missing and len(missing) < len(group):
+            names, verb = _listed([PREFIX + name for name in group]), "are" if missing[1:] else "is"
+            yield f"{names} belong together, but {_listed(missing)} {verb} not set."
+    if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
+        yield "QM_MAIL_USE_TLS and QM_MAIL_USE_SSL exclude each other."
+    for name, bound in AT_MOST.items():
+        value, most = getattr(settings, name), getattr(settings, bound)
+        if most and value > most and value != getattr(type(settings), name):
+            yield f"{PREFIX}{name} is {value}; it must be at most {PREFIX}{bound}, which is {most}."
     dependent = (settings.OPENID_GROUP_ROLES, settings.OPENID_CREATES_ACCOUNTS)
-    if missing and (any(dependent) or not settings.STAFF_PASSWORDS):
+    if not settings.OPENID_ISSUER and (any(dependent) or not settings.STAFF_PASSWORDS):
         yield (
             "QM_OPENID_GROUP_ROLES, QM_OPENID_CREATES_ACCOUNTS and QM_STAFF_PASSWORDS=false need a "
             "provider: set QM_OPENID_ISSUER."
         )
-    if settings.OPENID_ISSUER and not _is_issuer(settings.OPENID_ISSUER):
-        yield (
-            f"QM_OPENID_ISSUER is '{settings.OPENID_ISSUER}'; it must be an https:// address "
-            "without a query, or http:// on this machine."
-        )
-    for pair in settings.OPENID_GROUP_ROLES:
-        group, _, role = pair.rpartition("=")
-        if not (group.strip() and role.strip()):
-            yield f"QM_OPENID_GROUP_ROLES contains '{pair}'; each part must be group=role."
 
 
-def _is_issuer(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    is_private = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
-    return bool(is_private and parts.hostname and not (parts.query or parts.fragment))
-
-
-def _secret_faults(settings: Settings) -> Iterator[str]:
-    secret = settings.SECRET_KEY or ""
-    if secret and len(secret) < MIN_SECRET_LENGTH:
-        yield f"QM_SECRET_KEY must have {MIN_SECRET_LENGTH} characters or more."
-    if "," in secret:
-        yield (
-            "QM_SECRET_KEY must hold no comma: as a former one, it could not stand in "
-            "QM_SECRET_KEY_FALLBACKS."
-        )
-    if any(len(former) < MIN_SECRET_LENGTH for former in settings.SECRET_KEY_FALLBACKS):
-        yield (
-            f"QM_SECRET_KEY_FALLBACKS must hold former secrets of {MIN_SECRET_LENGTH} characters "
-            "or more, separated by commas; one that has a comma in it cannot stand there."
-        )
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _value_faults(settings: Settings) -> Iterator[str]:
@@ -220,11 +196,74 @@ def _argon2_faults(settings: Settings) -> Iterator[str]:
 
 # The fields of a player that change while it plays, and that nobody can own, earn or lose.
 FREQUENT = ("MapId", "MapName", "X", "Y", "Dir", "Sprite", "Face", "Vitals", "InBank")
-# As browsers send it: no path, and no wildcard, which flask-cors would read as a pattern.
-ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-OPENID_TOGETHER = ("OPENID_ISSUER", "OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET")
-APPROVAL_RULE = re.compile(r"batches( *> *[0-9]{1,6})?|erasures|roles", re.ASCII)
+# As browsers send it: no path, and no wildcard, which flask-cors would read as a pattern.
+ORIGIN = r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?"
+HOST = r"[\w.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(%\w+)?"
+MAIL_ADDRESS = r"[^\s<>@,]+@[\w.-]+"
+ANY_TEXT = r"(?s:.*)", "hold only printable characters"
+# What the text, or each part of a list, must match, and the end of the sentence about another one.
+SHAPES = {
+    "SECRET_KEY": (
+        f"[^,]{{{MIN_SECRET_LENGTH},}}",
+        f"have {MIN_SECRET_LENGTH} characters or more, and no comma: as a former one, it could not "
+        "stand in QM_SECRET_KEY_FALLBACKS",
+    ),
+    "SECRET_KEY_FALLBACKS": (
+        f".{{{MIN_SECRET_LENGTH},}}",
+        f"hold former secrets of {MIN_SECRET_LENGTH} characters or more, separated by commas; one "
+        "that has a comma in it cannot stand there",
+    ),
+    "MONGODB_URI": (
+        r"(mongodb(\+srv)?|mongomock)://.*",
+        "begin with mongodb:// or mongodb+srv://",
+    ),
+    "MONGODB_DATABASE": (
+        r'[^/\\. "$*<>:|?]{1,63}',
+        'be a name of at most 63 characters, without spaces and any of / \\ . " $ * < > : | ?',
+    ),
+    "OPERATOR": (".{1,255}", "be at most 255 printable characters"),
+    "HOST": (HOST, "be an address or a host name"),
+    "MAIL_SERVER": (HOST, "be an address or a host name; QM_MAIL_PORT is its port"),
+    "MAIL_DEFAULT_SENDER": (
+        rf'{MAIL_ADDRESS}|("[^"]*"|[^<>@,"]*) *<{MAIL_ADDRESS}>',
+        "be a mail address, such as Quartermaster <noreply@example.com>",
+    ),
+    "CORS_ORIGINS": (ORIGIN, "be an origin such as https://example.com"),
+    "PUBLIC_URL": (ORIGIN, "be like https://qm.example.com"),
+    "UNRECORDED_FIELDS": (
+        "|".join(FREQUENT),
+        f"be one of {', '.join(FREQUENT)}",
+    ),
+    "APPROVAL": (
+        r"batches( *> *[0-9]{1,6})?|erasures|roles",
+        "be batches>N with a number of rows, erasures or roles",
+    ),
+    "OPENID_ISSUER": (
+        r"(https://([\w.-]+|\[[0-9a-f:]+\])|http://(127\.0\.0\.1|\[::1\]|localhost))(:[0-9]{1,5})?"
+        r"(/[^?#]*)?",
+        "be an https:// address without a query, or http:// on this machine",
+    ),
+    "OPENID_GROUP_ROLES": (r".*\S.*=.*[^\s=].*", "be group=role"),
+}
+PATHS = (("MAIL_CA_FILE", Path.is_file, "file"), ("METRICS_DIR", Path.is_dir, "folder"))
+# A message about one of these must not show it.
+HIDDEN = (
+    "SECRET_KEY",
+    "SECRET_KEY_FALLBACKS",
+    "MONGODB_URI",
+    "MAIL_PASSWORD",
+    "OPENID_CLIENT_SECRET",
+)
+TOGETHER = (
+    ("OPENID_ISSUER", "OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET"),
+    ("MAIL_USERNAME", "MAIL_PASSWORD"),
+)
+# A default that is larger is reduced. No bound: for ever.
+AT_MOST = {
+    "GAME_EVENT_DAYS": "HISTORY_DAYS",
+    "CHARACTER_NAME_SHORTEST": "CHARACTER_NAME_LONGEST",
+}
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {
     "COMPATIBILITY": ("", "intersect"),

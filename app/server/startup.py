@@ -21,11 +21,13 @@ from app.database import COLLECTIONS
 from app.demo.seed import prepare_demo
 from app.demo.world import World
 from app.errors import QuartermasterError
+from app.staff.store import missing_power_role
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain, is_forbidden
 from app.storage.schema import migrations, preparation
 from app.storage.schema.collections import ServerTooOld, init_database
 from app.users.passwords import Passwords
+from config import SettingsError
 from config.base import Settings
 
 log = logging.getLogger("quartermaster")
@@ -92,6 +94,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     """
     try:
         init_database(storage.db, COLLECTIONS)
+        fault = missing_power_role(storage.db, settings.POWER_ROLE)
     except (migrations.DatabaseTooNew, ServerTooOld) as error:
         log.error("The workers answer 503 until this is fixed: %s", error)
         return
@@ -106,6 +109,8 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
         else:
             raise
         return
+    if fault:
+        raise SettingsError(fault)
     preparation.note_ready()
     if demo:
         passwords = Passwords(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
+from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError
 
 from app.auth.permissions import RIGHTS, permissions_of_role, rights_of
@@ -50,6 +51,16 @@ def has_way_in(user: Document, ways_in: Sequence[str] = WAYS_IN) -> bool:
     Who has not accepted an invitation cannot.
     """
     return any(map(user.get, ways_in))
+
+
+def missing_power_role(db: Database[Document], name: str) -> str | None:
+    """Return a sentence if a role never existed. The limits of a removed one still apply."""
+    if not name or name in shipped_roles() or db[ROLES.name].find_one({"_id": name}, ["_id"]):
+        return None
+    return (
+        f"QM_POWER_ROLE is '{name}', and there is no such role: its limits would not apply. Make "
+        "it with quartermaster role create, or name another one."
+    )
 
 
 class Roles(ChangeableDocuments):

@@ -164,7 +164,7 @@ def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         )
     except (ConfigurationError, ValueError) as error:
         # pymongo's error may quote a part of the password.
-        reason = re.sub(r"[\"'].*[\"']", "...", str(error))
+        reason = re.sub(r"[\"'].*[\"']", "...", str(error)).rstrip(". ")
         raise QuartermasterError(
             f"QM_MONGODB_URI cannot be used: {reason}. In a password, signs such as / : @ ? # % "
             "are percent-encoded."

@@ -555,7 +555,7 @@ def test_a_mail_that_cannot_be_sent_does_not_matter(clerk, senior, player, data_
 
 def test_a_wrong_rule_is_refused_at_the_start():
     for rules in ("batches>", "batches>many", "everything", "erasures>3", "batches<5"):
-        with pytest.raises(config.SettingsError, match="QM_APPROVAL has"):
+        with pytest.raises(config.SettingsError, match="QM_APPROVAL contains"):
             config.load({"QM_ENV": "testing", "QM_APPROVAL": rules})
     loaded = config.load({"QM_ENV": "testing", "QM_APPROVAL": "batches>500, erasures,roles"})
     assert loaded.APPROVAL == ["batches>500", "erasures", "roles"]

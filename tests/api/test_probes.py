@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timezone
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation
 from tests.applications import service
-from tests.factories import make_user
+from tests.factories import make_role, make_user
 from tests.system.programs import wait_until
 
 
@@ -77,6 +78,25 @@ def test_a_worker_is_ready_when_its_database_is_prepared(make_app, real_storage)
     wait_until(lambda: app.test_client().get("/readyz").status_code == 200)
     assert "name" in storage.db.players.index_information()
     storage.client.drop_database("fresh")
+
+
+def test_a_worker_is_ready_when_the_role_that_limits_power_exists(make_app, real_storage):
+    """Otherwise a misspelt name would mean no limits; a removed role keeps its limits."""
+    settings = config.load(
+        {"QM_ENV": "testing", "QM_POWER_ROLE": "guests"},
+        MONGODB_URI=real_storage.uri,
+        MONGODB_DATABASE="limited",
+    )
+    app = make_app(settings)
+    storage, preparation = (service(app, part) for part in (Storage, Preparation))
+    preparation.begin()
+    answer = app.test_client().get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json["Message"].startswith("QM_POWER_ROLE is 'guests', and there is no such role")
+    removed = make_role("guests", RemovedAt=datetime.now(timezone.utc))
+    storage.db.roles.insert_one(removed)
+    wait_until(lambda: app.test_client().get("/readyz").status_code == 200)
+    storage.client.drop_database("limited")
 
 
 def test_a_worker_begins_to_serve_when_it_is_ready_if_its_database_is(real_storage):

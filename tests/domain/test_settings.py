@@ -22,6 +22,22 @@ def load(**environ):
     return config.load({f"QM_{name}": value for name, value in environ.items()})
 
 
+def test_every_setting_of_text_declares_what_it_may_hold():
+    """Anything printable is right for names and subjects, and for what others judge."""
+    free = {
+        *("MONGOD", "DATA_DIR", "SOCKET", "POWER_ROLE", "MAIL_USERNAME", "MAIL_PASSWORD"),
+        *("RESET_SUBJECT", "INVITATION_SUBJECT", "GAME_NAME", "ENVIRONMENT_NAME", "API_TITLE"),
+        *("OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET", "OPENID_GROUPS_CLAIM"),
+    }
+    texts = {
+        name
+        for name, hint in typing.get_type_hints(base_module.Settings).items()
+        if hint not in (int, float, bool)
+    }
+    declared = {*config.CHOICES, *config.SHAPES, *(name for name, *_ in config.PATHS)}
+    assert texts - declared - {"ENV"} == free
+
+
 def test_every_setting_has_a_line_of_comment_and_a_type():
     lines = inspect.getsource(base_module.Settings).splitlines()
     hints = typing.get_type_hints(base_module.Settings)
@@ -44,7 +60,12 @@ def test_development_is_the_default():
         ("MONGODB_URI", "mongodb://db", "mongodb://db"),
         ("PROVIDE_AUTOMATIC_OPTIONS", "yes", True),
         ("SECRET_KEY_FALLBACKS", f"{SECRET}, {SECRET[::-1]}", [SECRET, SECRET[::-1]]),
-        ("PORT", " ", 8000),
+        ("MAIL_SERVER", " ", None),
+        ("CORS_ORIGINS", "", []),
+        ("HOST", "fe80::1%eth0", "fe80::1%eth0"),
+        ("MAIL_SERVER", "::1", "::1"),
+        ("MAIL_DEFAULT_SENDER", '"Rósa, Q." <q@example.com>', '"Rósa, Q." <q@example.com>'),
+        ("MAIL_DEFAULT_SENDER", "q@localhost", "q@localhost"),
     ],
 )
 def test_any_setting_is_overridden_by_its_variable(name, text, value):
@@ -57,17 +78,64 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
         *(
             (
                 {"UNRECORDED_FIELDS": f"X,{name}"},
-                f"QM_UNRECORDED_FIELDS has '{name}': history may leave out only MapId, MapName, X,"
-                " Y, Dir, Sprite, Face, Vitals, InBank.",
+                f"QM_UNRECORDED_FIELDS contains '{name}'; each part must be one of MapId, MapName, "
+                "X, Y, Dir, Sprite, Face, Vitals, InBank.",
             )
             for name in ("Inventory", "Level", "Version", "x")
         ),
         *(
             (
                 {"CORS_ORIGINS": f"https://a.example, {text}"},
-                f"QM_CORS_ORIGINS has '{text}': list origins such as https://example.com.",
+                f"QM_CORS_ORIGINS contains '{text}'; each part must be an origin such as "
+                "https://example.com.",
             )
             for text in ("*", "https://*.example", "https://a.example/", "a.example", "null")
+        ),
+        *(
+            (
+                {"MAIL_DEFAULT_SENDER": text},
+                f"QM_MAIL_DEFAULT_SENDER is '{text}'; it must be a mail address, such as "
+                "Quartermaster <noreply@example.com>.",
+            )
+            for text in ("not an address", "<q@example.com", "q@", "a@b.example, c@d.example")
+        ),
+        *(
+            ({name: text}, f"QM_{name} is '{text}'; it must be an address or a host name{more}.")
+            for name, more in (("HOST", ""), ("MAIL_SERVER", "; QM_MAIL_PORT is its port"))
+            for text in ("smtp://relay", "relay:587", "a relay")
+        ),
+        *(
+            (
+                {"MONGODB_URI": uri},
+                "QM_MONGODB_URI must begin with mongodb:// or mongodb+srv://.",
+            )
+            for uri in ("postgres://x", "localhost", "keeper:secret@localhost:27017")
+        ),
+        *(
+            ({name: " "}, f"QM_{name} is empty; give it a value, or remove it for {default}.")
+            for name, default in (("DATA_DIR", "var"), ("PORT", 8000))
+        ),
+        ({"ENV": ""}, "QM_ENV is ''; it must be one of development, production, testing."),
+        (
+            {"MONGODB_DATABASE": "a/b"},
+            "QM_MONGODB_DATABASE is 'a/b'; it must be a name of at most 63 characters, without "
+            'spaces and any of / \\ . " $ * < > : | ?.',
+        ),
+        ({"GAME_NAME": "a\nb"}, "QM_GAME_NAME is 'a\nb'; it must hold only printable characters."),
+        ({"METRICS_DIR": "/nowhere"}, "QM_METRICS_DIR names no folder: /nowhere."),
+        (
+            {"MAIL_USERNAME": "quartermaster"},
+            "QM_MAIL_USERNAME and QM_MAIL_PASSWORD belong together, but QM_MAIL_PASSWORD is not "
+            "set.",
+        ),
+        (
+            {"GAME_EVENT_DAYS": "9999"},
+            "QM_GAME_EVENT_DAYS is 9999; it must be at most QM_HISTORY_DAYS, which is 400.",
+        ),
+        (
+            {"CHARACTER_NAME_SHORTEST": "41"},
+            "QM_CHARACTER_NAME_SHORTEST is 41; it must be at most QM_CHARACTER_NAME_LONGEST, which "
+            "is 40.",
         ),
         ({"PORT": "many"}, "QM_PORT is 'many'; it must be a whole number."),
         ({"WORKERS": "0"}, "QM_WORKERS is 0; it must be at least 1 and at most 1000."),
@@ -87,20 +155,27 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
         ),
         ({"ENV": "prod"}, "QM_ENV is 'prod'; it must be one of development, production, testing."),
         ({"LOG_LEVEL": "LOUD"}, "QM_LOG_LEVEL must be one of DEBUG, INFO, WARNING, ERROR."),
-        ({"SECRET_KEY": "short"}, "QM_SECRET_KEY must have 32 characters or more."),
+        *(
+            (
+                {"SECRET_KEY": secret},
+                "QM_SECRET_KEY must have 32 characters or more, and no comma: as a former one, it "
+                "could not stand in QM_SECRET_KEY_FALLBACKS.",
+            )
+            for secret in ("short", f"{SECRET},more")
+        ),
         (
             {"SECRET_KEY": SECRET, "SECRET_KEY_FALLBACKS": f"{SECRET},and more"},
             "QM_SECRET_KEY_FALLBACKS must hold former secrets of 32 characters or more, separated "
             "by commas; one that has a comma in it cannot stand there.",
         ),
-        (
-            {"SECRET_KEY": f"{SECRET},more"},
-            "QM_SECRET_KEY must hold no comma: as a former one, it could not stand in "
-            "QM_SECRET_KEY_FALLBACKS.",
-        ),
         ({"OPENAPI_VERSION": "9"}, "QM_OPENAPI_VERSION must be one of 3.0.2, 3.0.3."),
-        ({"OPERATOR": "x" * 256}, "QM_OPERATOR must be at most 255 printable characters."),
-        ({"OPERATOR": "a\nb"}, "QM_OPERATOR must be at most 255 printable characters."),
+        *(
+            (
+                {"OPERATOR": name},
+                f"QM_OPERATOR is '{name}'; it must be at most 255 printable characters.",
+            )
+            for name in ("x" * 256, "a\nb")
+        ),
         ({"MAIL_CA_FILE": "/nowhere"}, "QM_MAIL_CA_FILE names no file: /nowhere."),
         (
             {"ARGON2_MEMORY_KIB": "15", "ARGON2_PARALLELISM": "2"},
@@ -116,10 +191,19 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             "QM_SOCKET needs QM_TRUSTED_PROXIES=1 or more: behind a Unix socket, only the proxy "
             "knows the addresses of clients.",
         ),
-        (
-            {"OPENID_ISSUER": "https://login.example.com", "OPENID_CLIENT_ID": "quartermaster"},
-            "QM_OPENID_ISSUER, QM_OPENID_CLIENT_ID, QM_OPENID_CLIENT_SECRET belong together, but "
-            "QM_OPENID_CLIENT_SECRET is not set.",
+        *(
+            (
+                {name: value for name, value in OPENID.items() if name not in missing},
+                "QM_OPENID_ISSUER, QM_OPENID_CLIENT_ID and QM_OPENID_CLIENT_SECRET belong "
+                f"together, but {sentence} not set.",
+            )
+            for missing, sentence in (
+                (["OPENID_CLIENT_SECRET"], "QM_OPENID_CLIENT_SECRET is"),
+                (
+                    ["OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET"],
+                    "QM_OPENID_CLIENT_ID and QM_OPENID_CLIENT_SECRET are",
+                ),
+            )
         ),
         *(
             (

@@ -631,7 +631,10 @@ def test_an_unusable_uri_is_told_of_without_its_password(monkeypatch):
         monkeypatch.setenv("QM_MONGODB_URI", uri.format(password))
         done = CliRunner().invoke(main, ["db", "init"])
         assert done.exit_code == 1
-        assert done.output.startswith("Error: QM_MONGODB_URI cannot be used: ")
+        is_scheme = uri.startswith(("mongodb://", "mongodb+srv://"))
+        fault = "cannot be used: " if is_scheme else "must begin with mongodb://"
+        assert done.output.startswith(f"Error: QM_MONGODB_URI {fault}")
+        assert ".." not in done.output
         assert password not in done.output
 
 

@@ -180,6 +180,12 @@ def test_production_does_not_start_without_a_secret_and_a_database(tmp_path, set
     )
 
 
+def test_it_does_not_start_with_an_unknown_role_for_power(tmp_path, database):
+    refused = run(tmp_path, "serve", **database, POWER_ROLE="nosuchrole")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: QM_POWER_ROLE is 'nosuchrole', and there is no such")
+
+
 def test_the_demo_is_not_for_production(tmp_path):
     settings = {"SECRET_KEY": "s" * 32, "MONGODB_URI": NOWHERE}
     refused = run(tmp_path, "serve", "--demo", ENV="production", **settings)

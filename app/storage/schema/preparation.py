@@ -57,9 +57,17 @@ def note_ready() -> None:
 class Preparation:
     """The readiness of a worker: its database responds, and has its indexes and validators."""
 
-    def __init__(self, storage: Storage, plans: Plans, pause: float = PAUSE_SECONDS) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        plans: Plans,
+        pause: float = PAUSE_SECONDS,
+        find_fault: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._storage = storage
         self._plans = plans
+        # Finds what else would keep a prepared database from being served.
+        self._find_fault = find_fault
         self._pause = pause
         self._fault: str | None = None
         self._was_tried = threading.Event()
@@ -99,6 +107,8 @@ class Preparation:
         try:
             version = migrations.version_of(self._storage.db)
             init_database(self._storage.db, self._plans)
+            if fault := self._find_fault():
+                return fault
         except migrations.DatabaseTooNew as error:
             return self._on_newer_schema(error)
         except ServerTooOld as error:
