@@ -1,7 +1,7 @@
 # make alone lists the targets.
 #
-# On a developer's machine everything is installed from the ranges in setup.cfg, which fit any Python from
-# 3.10 on. CI and the Dockerfile install from the lock files.
+# What runs, measures and tests the service is installed from the ranges in setup.cfg, which fit any Python from
+# 3.10 on. Developers' tools and all that they check come from the lock file, as in CI and the Dockerfile.
 
 PYTHON ?= python3
 PORT ?= 8000
@@ -30,7 +30,7 @@ BIN := .venv/bin
 # One lock file for all supported Pythons and platforms, with hashes and without the URL of an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
 PIP := rm -f .venv/pip.log; $(BIN)/python -m pip install --disable-pip-version-check --log .venv/pip.log
-LOCKED := $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-compile --require-hashes
+LOCKED := $(PIP) --no-deps --no-compile --require-hashes
 # If pip reaches no package index, it prints many lines that do not name the cause.
 EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions: none' .venv/pip.log; then \
 	echo 'pip reached no package index: this machine has no network, or needs a proxy (HTTPS_PROXY) or'; \
@@ -52,8 +52,8 @@ LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocl
 	--format stylish .venv/openapi.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run world test test-all quick lint format types audit check contract coverage hooks lock locked release \
-	dist bench bench-growth chaos screenshots clean
+.PHONY: help run world test test-all quick lint format types audit check contract coverage hooks lock locked ranges \
+	release dist bench bench-growth chaos screenshots clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -114,14 +114,14 @@ lock: .venv/dev.stamp ## Update the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --all-extras --output-file requirements-dev.lock setup.cfg
 
-# A lock file is complete, so nothing is resolved. uv takes seconds, and pip a minute; but pip may know an index that
-# uv does not. The stamps mark all extras as installed, so that the other targets install nothing from ranges.
-locked: | .venv/bin/python ## Install exactly the versions in requirements-dev.lock, as CI does
-	@sed -n '/^uv==/,/# via/p' requirements-dev.lock | $(LOCKED) --requirement /dev/stdin
-	$(BIN)/uv pip install --python $(BIN)/python --no-deps --require-hashes --requirement requirements-dev.lock || \
-		$(LOCKED) --requirement requirements-dev.lock
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@for name in run build bench test dev; do touch .venv/$$name.stamp; done
+locked: .venv/dev.stamp ## Install exactly the versions in requirements-dev.lock, as CI does
+
+# In an environment of its own; of the tests, what takes seconds.
+ranges: .venv/dev.stamp ## Try the newest versions in the ranges of setup.cfg, which the lock files may not have yet
+	$(PYTHON) -m venv --clear .venv/ranges
+	$(BIN)/uv pip install --quiet --python .venv/ranges --requirement setup.cfg --extra test --extra dev
+	.venv/ranges/bin/mypy --cache-dir .venv/ranges/mypy
+	.venv/ranges/bin/python -m pytest -q -p no:cacheprovider -m 'not mongodb' tests/domain tests/api/test_items.py
 
 release: ## Commit and tag a release, without pushing it (VERSION=0.4.0)
 	@$(PYTHON) .ci/release.py '$(VERSION)'
@@ -169,6 +169,11 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 	@$(PIP) -e '.[test]' || { $(EXPLAIN); exit 1; }
 	@touch $@
 
-.venv/dev.stamp: setup.cfg pyproject.toml .venv/test.stamp
-	@$(PIP) -e '.[dev]' || { $(EXPLAIN); exit 1; }
-	@touch $@
+# A lock file is complete, so nothing is resolved. uv takes seconds, and pip a minute; but pip may know an index that
+# uv does not. The stamps mark all extras as installed, so that the other targets install nothing from ranges.
+.venv/dev.stamp: setup.cfg pyproject.toml requirements-dev.lock | .venv/bin/python
+	@sed -n '/^uv==/,/# via/p' requirements-dev.lock | { $(LOCKED) --requirement /dev/stdin; } || { $(EXPLAIN); exit 1; }
+	$(BIN)/uv pip install --python $(BIN)/python --no-deps --require-hashes --requirement requirements-dev.lock || \
+		{ $(LOCKED) --requirement requirements-dev.lock; }
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@for name in run build bench test dev; do touch .venv/$$name.stamp; done

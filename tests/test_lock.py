@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import subprocess
 from collections import defaultdict
 from itertools import product, starmap
 from pathlib import Path
@@ -93,9 +94,15 @@ def test_what_is_deployed_is_what_was_tested():
 def test_container_and_ci_install_from_the_locks():
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "pip install --require-hashes -r requirements.lock" in dockerfile
-    makefile = (ROOT / "Makefile").read_text()
-    assert "--require-hashes --requirement requirements-dev.lock" in makefile
     assert "make locked\n" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("target", ["hooks", "lint", "types", "audit", "contract", "locked"])
+def test_what_developers_check_with_is_installed_from_the_lock(target):
+    command = ["make", "--dry-run", "--always-make", target]
+    planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    assert "--require-hashes --requirement requirements-dev.lock" in planned
+    assert "'.[" not in planned, "it installs from ranges"
 
 
 def test_pip_builds_the_package_with_what_is_locked():

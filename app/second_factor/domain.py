@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import pyotp
+from pyotp.totp import TOTP
 from pyotp.utils import strings_equal
 
 from app.changes import Change
@@ -142,7 +142,7 @@ def _recovery_codes(factor: Document) -> list[str]:
 
 def _step_of(secret: str, code: str, now: datetime, last: int) -> int:
     """Return the step of a code: a later one than the last that was used."""
-    app, current = pyotp.TOTP(secret, interval=STEP_SECONDS), int(now.timestamp()) // STEP_SECONDS
+    app, current = TOTP(secret, interval=STEP_SECONDS), int(now.timestamp()) // STEP_SECONDS
     near = range(current - DRIFT, current + DRIFT + 1)
     steps = [step for step in near if strings_equal(app.generate_otp(step), code)]
     if not steps:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Response
 from markupsafe import Markup
-from pyotp import TOTP
+from pyotp.totp import TOTP
 
 from app.auth import guard
 from app.console.forms.declared import Form, Target
