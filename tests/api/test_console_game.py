@@ -11,7 +11,7 @@ import pytest
 from app.auth.roles import Role
 from app.game.actions.store import Actions
 from tests.applications import service
-from tests.console_visitor import body_of, commands_of, page_of, visitor
+from tests.console_visitor import PASSWORD, Visitor, body_of, commands_of, page_of, visitor
 from tests.factories import guid, make_entry, numbered_guid
 from tests.game import look, make_action, playing
 from tests.tiers import some
@@ -95,6 +95,32 @@ def test_a_player_is_warped(staff, player, db, typed, arguments, told):
         answer = staff.post("/players/Aladric/warp", **typed, confirm="Aladric")
     assert f"Warped Aladric {told}" in page_of(staff.led_to(answer))
     assert [asked["Arguments"] for asked in game.taken] == [arguments]
+
+
+def test_what_is_said_to_players_is_shown_to_those_alone_who_may_say_it(
+    app, world, player, game, staff
+):
+    staff.post("/players/Aladric/message", Message="Come to the hall.")
+    staff.post("/players/Aladric/letter", Message="Come to the hall.")
+    letter, said = world.db.actions.find(sort=[("Kind", -1)])
+    world.add_user(PASSWORD, Name="Vera", Roles=["viewer"])
+    viewer = Visitor(app)
+    viewer.sign_in("Vera")
+    for path in ("", "/game", "/players/Aladric", "/players/Aladric/history"):
+        assert "Come to the hall." not in viewer.read(path)
+    for action in (letter, said):
+        viewer.read(f"/game/{action['_id']}", 403)
+    for path in ("/game.csv", "/chat.csv", "/chat"):
+        viewer.read(path, 403)
+
+
+def test_whoever_may_only_kick_is_told_what_came_of_it(app, world, player, game):
+    world.add_user(PASSWORD, Name="Milo", Roles=["moderator"])
+    moderator = Visitor(app)
+    moderator.sign_in("Milo")
+    page = page_of(moderator.led_to(moderator.post("/players/Aladric/kick", confirm="Aladric")))
+    assert "Kicked Aladric." in page
+    assert "Game actions" not in page
 
 
 def test_a_message_reaches_one_player(staff, player, game):

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from app.auth import guard
+from app.auth.permissions import Permission
 from app.console.stores import actions, objects
 from app.game.actions.domain import GUILD_VARIABLE, KINDS, LETTER, RESTART, place_of, public_action
 from app.game.actions.store import ActionFilters
@@ -133,5 +135,10 @@ def game_stopped() -> datetime | None:
 
 def actions_part(id_: str) -> dict[str, Any]:
     """Return the part about the game on the page of a player or a user."""
-    last = actions.list(ActionFilters(id_), LAST_ACTIONS, b"").values
+    last = actions.list(ActionFilters(id_), LAST_ACTIONS, b"").values if sees_actions() else []
     return {"asked": cards(last), "game_looks": actions.is_game_looking()}
+
+
+def sees_actions() -> bool:
+    """Tell whether the caller may see actions: they hold messages and letters to players."""
+    return guard.caller().may(Permission.GAME_ACT)

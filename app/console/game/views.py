@@ -17,7 +17,7 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.lists import filter_page, filtered_reader
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
-from app.console.game.actions import cards, coming_restart
+from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
 from app.console.health.views import DAY, online_plot
 from app.console.history.tables import last_changes
@@ -51,11 +51,11 @@ SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
 def show_game(_: str = "", sent: Submission | None = None) -> Response:
-    found = filter_page(FILTERS, search)
+    found = filter_page(FILTERS, search) if sees_actions() else None
     now = samples.now()
     return render(
         "game/game.html",
-        found.status,
+        found and found.status,
         sent=sent,
         page="game",
         forms=forms_on([RESTART_GAME], Target(path_to("game")), sent),
@@ -65,10 +65,10 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
         online=players.count_online(),
         plot=online_plot(samples.since(interval_of(now) - DAY), now),
         found=found,
-        actions=cards(found.values),
+        actions=cards(found.values) if found else [],
         entries=last_changes(LAST_CHANGES),
         curls={
-            "actions": get_curl("actions", **found.wanted),
+            "actions": get_curl("actions", **(found.wanted if found else {})),
             "events": get_curl("events", after="now"),
         },
     )
@@ -85,7 +85,7 @@ def read_chat(after: str, size: int) -> tuple[list[Document], str | None]:
 
 
 COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
-csv_list("/game", (Permission.PLAYERS_READ,), filtered_reader(FILTERS, search, cards), COLUMNS)
+csv_list("/game", (Permission.GAME_ACT,), filtered_reader(FILTERS, search, cards), COLUMNS)
 csv_list("/chat", (Permission.GAME_ACT,), read_chat, COLUMNS)
 
 
@@ -152,7 +152,7 @@ register(
         ("game",),
         {"": [WITHDRAW]},
         show_action,
-        needs=(Permission.PLAYERS_READ,),
+        needs=(Permission.GAME_ACT,),
     )
 )
 register(Place("/chat", ("chat",), {"": [SAY]}, chat_page, needs=(Permission.GAME_ACT,)))
