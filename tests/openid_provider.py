@@ -109,8 +109,8 @@ class Provider:
         # Makes another ID token of the right one.
         self.forge = None
         self.metadata = {}
-        # The endpoints that fail, and those that trickle.
-        self.broken, self.trickling = set(), set()
+        # The endpoints that fail, those that trickle, and those that end amid an answer.
+        self.broken, self.trickling, self.cut = set(), set(), set()
         # What the endpoint userinfo tells, if it is something else than the person.
         self.more = None
         self.codes, self.tokens = {}, {}
@@ -186,6 +186,8 @@ def application(provider):
         name = request.path.rpartition("/")[2]
         if name in provider.broken:
             abort(500)
+        if name in provider.cut:
+            return Response("{", headers={"Content-Length": "100"})
         if name in provider.trickling:
             # A byte now and then: no read takes long, and the whole never ends.
             slow = (b" " for _ in iter(lambda: provider.stopped.wait(0.05), True))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import logging
 from concurrent import futures
+from functools import partial
+from io import BytesIO
+from time import monotonic
+from typing import Any
 
 from authlib.integrations.base_client import BaseApp, OAuth2Mixin, OAuthError, OpenIDMixin
 from authlib.integrations.requests_client import OAuth2Session
-from requests import RequestException
+from requests import RequestException, Response, Timeout
+from urllib3.exceptions import HTTPError
 
 from app.errors import QuartermasterError
 from app.openid.domain import LEEWAY_SECONDS, UNVERIFIED, ProviderUnavailable, SignInRefused
@@ -41,6 +46,9 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
             client_kwargs={
                 "default_timeout": settings.OPENID_TIMEOUT_SECONDS,
                 "max_redirects": 0,
+                # Not read by requests, which would wait for the end of every answer.
+                "stream": True,
+                "hooks": {"response": [partial(read, seconds=settings.OPENID_TIMEOUT_SECONDS)]},
                 "code_challenge_method": "S256",
             },
         )
@@ -80,6 +88,19 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
         return {**more, **claims}
 
 
+def read(answer: Response, *, seconds: float, **_: Any) -> None:
+    """Read the body of an answer, unless that takes longer than so many seconds."""
+    ends = monotonic() + seconds
+    body = bytearray()
+    # Byte by byte: to read more at once would wait for all of it.
+    for byte in answer.raw.stream(1, decode_content=True):
+        body += byte
+        if monotonic() > ends:
+            answer.close()
+            raise Timeout
+    answer.raw = BytesIO(body)
+
+
 def require_right(issuer: str, found: Document) -> None:
     """Raise unless a provider publishes our issuer, and endpoints with the same scheme."""
     if found["issuer"] != issuer:
@@ -91,7 +112,7 @@ def require_right(issuer: str, found: Document) -> None:
 
 def refusal(error: Exception) -> QuartermasterError:
     """Return what to tell a person about an error at the provider, and log the error."""
-    if isinstance(error, RequestException | futures.TimeoutError):
+    if isinstance(error, RequestException | HTTPError | futures.TimeoutError):
         log.warning("The OpenID Connect provider does not answer: %s", type(error).__name__)
         return ProviderUnavailable()
     # Of an OAuthError only the code: the provider's description may quote what it was sent.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent import futures
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 from cachetools import TTLCache, cached
@@ -27,6 +27,8 @@ class Provider:
         self._limiter = Limiter(
             "Too many people sign in with a company account", PLACES, QUEUE, PATIENCE_SECONDS
         )
+        # A step that takes too long keeps its thread until it ends, so there are only a few.
+        self._threads = futures.ThreadPoolExecutor(PLACES)
         cache: TTLCache[Any, Any] = TTLCache(1, CACHE_SECONDS)
         self._client: Callable[[], Any] = cached(cache, lock=Lock())(self._discover)
 
@@ -54,19 +56,12 @@ class Provider:
 
         A timeout of sockets is not enough: a server that trickles its answers never exceeds it.
         """
-        result: futures.Future[Document] = futures.Future()
-
-        def run() -> None:
-            try:
-                result.set_result(step())
-            except BaseException as error:
-                result.set_exception(error)
-
         with working(self._limiter):
-            Thread(target=run, daemon=True).start()
+            asked = self._threads.submit(step)
             try:
-                return result.result(self._settings.OPENID_TIMEOUT_SECONDS)
+                return asked.result(self._settings.OPENID_TIMEOUT_SECONDS)
             except Exception as error:
+                asked.cancel()
                 from app.openid.client import refusal
 
                 raise refusal(error) from error

@@ -6,6 +6,7 @@ import base64
 import hmac
 import logging
 import re
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -22,6 +23,7 @@ from app.cli.accounts import user as user_command
 from app.cli.staff import staff
 from app.console.session import company
 from app.openid.group_roles import GroupRoles
+from app.openid.provider import PLACES
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.staff.store import Roles
@@ -50,7 +52,13 @@ def running_provider():
 def provider(running_provider):
     """The provider, as it began."""
     vars(running_provider).update(
-        person=dict(ANNA), claims={}, forge=None, metadata={}, broken=set(), trickling=set()
+        person=dict(ANNA),
+        claims={},
+        forge=None,
+        metadata={},
+        broken=set(),
+        trickling=set(),
+        cut=set(),
     )
     vars(running_provider).update(published=None, keeps_codes=False, more=None)
     return running_provider
@@ -264,7 +272,25 @@ def test_a_provider_that_trickles_takes_no_longer_than_it_may(app, browser, anna
     assert time.monotonic() - began < 30
 
 
-def test_a_provider_that_is_not_listening_is_down(app, browser, provider):
+def test_a_provider_that_trickles_keeps_few_threads_and_none_for_ever(app, browser, anna, provider):
+    def others():
+        # Without those of the provider itself, which runs in this process.
+        return sum("process_request" not in thread.name for thread in threading.enumerate())
+
+    configure(app, OPENID_TIMEOUT_SECONDS=0.2)
+    provider.trickling = {"openid-configuration"}
+    before = others()
+    for _ in range(3 * PLACES):
+        assert DOWN in page_of(browser.get("/sign-in/company"))
+    assert others() - before <= PLACES
+    provider.trickling = set()
+    configure(app, OPENID_TIMEOUT_SECONDS=60)
+    assert sign_in(browser).status_code == 303
+
+
+def test_a_provider_that_is_not_listening_or_ends_amid_an_answer_is_down(app, browser, provider):
+    provider.cut = {"openid-configuration"}
+    assert DOWN in page_of(browser.get("/sign-in/company"))
     configure(app, OPENID_ISSUER="http://localhost:9")
     assert DOWN in page_of(browser.get("/sign-in/company"))
 
