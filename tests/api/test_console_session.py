@@ -383,8 +383,19 @@ def test_a_page_is_small_even_for_a_player_who_has_everything(app, world, client
     assert kept + len(page.data) <= 100_000
 
 
+def test_a_page_names_the_game_and_the_service_once(app, browser):
+    for game, title, label in (
+        ("Quartermaster", "Sign in · Quartermaster", "testing"),
+        ("Ashfall", "Sign in · Ashfall · Quartermaster", "Ashfall · testing"),
+    ):
+        app.config["GAME_NAME"] = game
+        page = browser.get("/sign-in").text
+        assert f"<title>{title}</title>" in page
+        assert f'<span class="env">{label}</span>' in page
+
+
 def test_the_environment_is_always_in_sight(app, world, browser):
     app.config["ENVIRONMENT_NAME"], app.config["ENVIRONMENT_COLOUR"] = "staging", "violet"
     for page in (browser.get("/sign-in").text, visitor(app, world).get("").text):
-        assert "· staging</span>" in page
+        assert ">staging</span>" in page
         assert 'class="env-violet' in page

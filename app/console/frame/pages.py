@@ -32,6 +32,7 @@ from app.texts import short_text, whole_text, words_of
 log = logging.getLogger("quartermaster")
 
 PREFIX = "/console"
+SERVICE = "Quartermaster"
 PAGE_SIZE = 25
 # Compressing smaller pages saves no packet.
 SMALLEST_COMPRESSED = 1000
@@ -223,8 +224,10 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     settings = current_app.config
     name = settings["ENVIRONMENT_NAME"] or settings["ENV"]
     colour = settings["ENVIRONMENT_COLOUR"] or DEFAULT_COLOURS.get(settings["ENV"], "green")
-    frame = {"game": settings["GAME_NAME"], "environment": name, "colour": colour}
-    text = templates().get_template(template).render(**frame, **context)
+    # A game without a name of its own has that of the service.
+    game = [settings["GAME_NAME"]] if settings["GAME_NAME"] != SERVICE else []
+    texts = {"site": " · ".join([*game, SERVICE]), "environment": " · ".join([*game, name])}
+    text = templates().get_template(template).render(**texts, colour=colour, **context)
     body = text.encode("utf-8", "replace")
     response = Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
     if len(body) >= SMALLEST_COMPRESSED and accepts_gzip():

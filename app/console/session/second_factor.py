@@ -13,7 +13,7 @@ from app.auth import guard
 from app.console.forms.declared import Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.pages import path_to, render, see_other
+from app.console.frame.pages import SERVICE, path_to, render, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
 from app.console.stores import users
@@ -60,7 +60,7 @@ def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str,
     import segno
 
     secret, sealed = propose(user_id, sent.value("state") if sent else "")
-    issuer = f"Quartermaster {setting('GAME_NAME')}"
+    issuer = " ".join(dict.fromkeys([SERVICE, setting("GAME_NAME")]))
     uri = TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
     qr = segno.make(uri, error="m", micro=False)
     # The colours are fixed: cameras need a light background, also on a dark page.
