@@ -90,6 +90,11 @@ class Mailer:
         self._config = app.config
         self._limiter = limiter
 
+    @property
+    def outbox(self) -> Path | None:
+        """The folder that gets the mails; None if a mail server does."""
+        return None if self._config["MAIL_SERVER"] else Path(self._config["DATA_DIR"]) / "outbox"
+
     def slot(self) -> AbstractContextManager[None]:
         """Return the slot that sending needs; take it before an attempt is counted."""
         return working(self._limiter)
@@ -114,12 +119,12 @@ class Mailer:
         with metrics.MAILS.labels("failed").count_exceptions():
             message = self._message(subject, template, name, email, facts)
             noun = NOUNS.get(template, "The mail")
-            if self._config["MAIL_SERVER"]:
+            if self.outbox is None:
                 self._send(message, noun)
             elif self._config["ENV"] == "production":
                 raise MailNotConfigured(noun)
             else:
-                self._write(message, name, noun)
+                self._write(self.outbox, message, name, noun)
         metrics.MAILS.labels("sent").inc()
 
     def _message(
@@ -154,8 +159,7 @@ class Mailer:
             # The result must still be stored: do not count the time that the mail server took.
             renew_time_limit()
 
-    def _write(self, message: Message, name: str, noun: str) -> None:
-        outbox = Path(self._config["DATA_DIR"]) / "outbox"
+    def _write(self, outbox: Path, message: Message, name: str, noun: str) -> None:
         message.date = time.time()
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
         try:

@@ -75,7 +75,8 @@ def test_every_permission_is_in_one_group():
 def test_a_colleague_is_invited_chooses_a_password_and_works(app, lead, db, data_dir):
     fields = {"Name": "Newbie", "Email": "newbie@example.com", "may-support": "true"}
     page = page_of(lead.led_to(lead.submit("/staff", 303, **fields)))
-    assert "Mailed Newbie an invitation." in page
+    where = f"No mail server is configured: the mail is a file in {data_dir / 'outbox'}."
+    assert f"Mailed Newbie an invitation. {where}" in page
     assert "invited" in page
     user = db.users.find_one({"Name": "Newbie"})
     assert (user["PasswordHash"], user["Roles"]) == (None, ["support"])

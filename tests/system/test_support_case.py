@@ -148,5 +148,5 @@ def test_a_support_case_is_solved_by_keyboard_alone(console, case):
     keyboard.tab_to("Reason", form="mail-code")
     keyboard.press(REASON)
     keyboard.follow(Keys.ENTER)
-    assert console.notice == f"Mailed {case.owner} a code to reset the password."
+    assert console.notice.startswith(f"Mailed {case.owner} a code to reset the password.")
     case.assert_solved()

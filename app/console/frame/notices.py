@@ -14,9 +14,12 @@ from app.console.stores import history, objects, users
 from app.errors import QuartermasterError
 from app.game.actions.access import visible_action
 from app.history.access import visible_entry
+from app.http.context import current
 from app.oauth.operations import REVOKE_TOKENS
 from app.staff.operations import CREATE_ROLE, INVITE
 from app.types import Document
+from app.users.mail import Mailer
+from app.users.operations import MAIL_RESET_CODE
 
 # How long a page shows the notice of a form.
 NEWS = timedelta(minutes=10)
@@ -42,6 +45,10 @@ NEWS_WITHOUT_ENTRY = {
 }
 # Operations whose entries contain no changes.
 WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
+
+MAILED = (INVITE.name, MAIL_RESET_CODE.name)
+
+mailer = current(Mailer)
 
 
 def current_notice() -> Document | None:
@@ -75,6 +82,8 @@ def entry_notice(entry_id: str) -> Document | None:
     if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
         return notice(NOTHING)
     text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
+    if entry["Operation"] in MAILED and mailer.outbox:
+        text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
     (served,) = history.serve([entry])
     return notice(text, undo=entry_id if is_undoable(served) else None)
 
