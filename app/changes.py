@@ -26,7 +26,8 @@ MILLISECOND = timedelta(milliseconds=1)
 MAX_RECORDED_SIZE = 64 * 1024
 TOO_LARGE = "(too large to be told)"
 
-_ABSENT = object()
+# The value of a field that a document does not have; a rule that returns it removes the field.
+ABSENT: Any = object()
 
 
 class Change(NamedTuple):
@@ -180,7 +181,7 @@ def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> l
     for name, value in new.items():
         if name in kind.unrecorded or value is old.get(name):
             continue
-        found = list(_changes_of(name, old.get(name, _ABSENT), value))
+        found = list(_changes_of(name, old.get(name, ABSENT), value))
         if name in kind.secret:
             found = [_field_change(kind.secret[name])] if found else []
         elif name in kind.unquoted:
@@ -190,14 +191,14 @@ def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> l
 
 
 def _changes_of(path: str, before: Any, after: Any) -> Iterator[Document]:
-    old = None if before is _ABSENT else before
+    old = None if before is ABSENT else before
     if not (isinstance(after, dict) and isinstance(old, dict | None) and (old or after)):
         if not is_same_value(before, after):
-            yield _field_change(path, old, after)
+            yield _field_change(path, old, None if after is ABSENT else after)
         return
     old = old or {}
     for name in {**old, **after}:
-        one, other = old.get(name, _ABSENT), after.get(name, _ABSENT)
+        one, other = old.get(name, ABSENT), after.get(name, ABSENT)
         if one is not other and not is_same_value(one, other):
             yield _field_change(f"{path}.{name}", old.get(name), after.get(name))
 
@@ -224,6 +225,11 @@ def within_size(changes: list[Document]) -> list[Document]:
         else:
             recorded.append(_field_change(name, TOO_LARGE, TOO_LARGE))
     return recorded
+
+
+def restored(change: Document) -> Any:
+    """Return the former value of a field; history records null if the document lacked it."""
+    return ABSENT if change["Before"] is None else change["Before"]
 
 
 def is_same_value(one: Any, other: Any) -> bool:

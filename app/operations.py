@@ -72,7 +72,7 @@ class OwnInverse:
 
 
 class InverseByFields:
-    """The inverse of an undo: the inverse of the fields that it changed."""
+    """The inverse of an undo, or of an operation that no longer exists: that of its fields."""
 
 
 class BatchRow(NamedTuple):
@@ -159,9 +159,14 @@ class Operation:
             raise IncompleteOperation(
                 f"The operation '{self.name}' of the subject '{self.subject}' is declared twice."
             )
-        _DECLARED[self.name, self.subject] = self
         if isinstance(self.inverse, Inverse | OwnInverse):
-            _INVERSES.update(dict.fromkeys(self.inverse.fields, self.inverse))
+            for changed in self.inverse.fields:
+                if _INVERSES.setdefault((changed, self.subject), self.inverse) != self.inverse:
+                    raise IncompleteOperation(
+                        f"The operation '{self.name}' and another one declare different inverses "
+                        f"for the field {changed} of a {self.subject}: let them share one."
+                    )
+        _DECLARED[self.name, self.subject] = self
         if self.batch:
             in_order = sorted({**_IN_BATCHES, self.name: self}.items())
             _IN_BATCHES.clear()
@@ -225,7 +230,7 @@ class Operation:
 
 
 _DECLARED: dict[tuple[str, str], Operation] = {}
-_INVERSES: dict[str, Inverse | OwnInverse] = {}
+_INVERSES: dict[tuple[str, str], Inverse | OwnInverse] = {}
 _IN_BATCHES: dict[str, Operation] = {}
 _OBJECT_ARGUMENTS: dict[str, str] = {}
 _OBJECT_FIELDS: set[str] = set()
@@ -262,6 +267,6 @@ def object_fields() -> Container[str]:
     return _OBJECT_FIELDS
 
 
-def find_inverse(changed: str) -> Inverse | OwnInverse | None:
-    """Return the inverse of changes to a field."""
-    return _INVERSES.get(changed)
+def find_inverse(changed: str, subject: str) -> Inverse | OwnInverse | None:
+    """Return the inverse of changes to a field of a kind of document."""
+    return _INVERSES.get((changed, subject))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from app.changes import KINDS
 from app.errors import Conflict
 from app.naming import Lookup, name_key
-from app.operations import Inverse, OwnInverse, find_inverse, find_operation
+from app.operations import Inverse, InverseByFields, OwnInverse, find_inverse, find_operation
 from app.storage.search_fields import words
 from app.types import Document
 
@@ -98,26 +98,28 @@ def subject_of(entry_id: str) -> tuple[str, str] | None:
 
 def inverse_of(entry: Document) -> Inverse | OwnInverse:
     """Return the inverse of an entry, or raise CannotUndo."""
-    operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
-    if operation is None:
-        raise CannotUndo(entry["_id"], "this operation has no undo")
-    if isinstance(operation.inverse, str):
-        raise CannotUndo(entry["_id"], operation.inverse)
+    kind = entry["Subject"]["Kind"]
+    operation = find_operation(entry["Operation"], kind)
+    inverse = operation.inverse if operation else InverseByFields()
+    if isinstance(inverse, str):
+        raise CannotUndo(entry["_id"], inverse)
     if not entry["Changes"]:
         raise CannotUndo(entry["_id"], "what it changed is not recorded, or it changed nothing")
     # A transfer changed the same fields of another player, so both changes are undone together.
     roots = {"Transfer"} if "Transfer" in entry else {path_root(c) for c in entry["Changes"]}
-    inverses = {find_inverse(root) for root in roots}
-    inverse = inverses.pop()
-    if inverses or inverse is None:
+    if isinstance(inverse, InverseByFields):
+        found = find_inverse(next(iter(roots)), kind)
+    else:
+        found = inverse
+    if found is None or not roots <= {*found.fields}:
         raise CannotUndo(entry["_id"], "it changed fields that its undo does not cover")
-    return inverse
+    return found
 
 
 def may_be_undone(entry: Document) -> bool:
     """Return whether entries of this operation can be undone; a few of them still cannot."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
-    return operation is not None and not isinstance(operation.inverse, str)
+    return operation is None or not isinstance(operation.inverse, str)
 
 
 def path_root(change: Document) -> str:

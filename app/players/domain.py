@@ -8,7 +8,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.auth.api_keys import PREFIX
-from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind, is_same_value
+from app.changes import (
+    ABSENT,
+    PENDING,
+    SWAP_FIELDS,
+    Change,
+    SubjectKind,
+    is_same_value,
+    restored,
+)
 from app.errors import Busy, Conflict, Damaged, Invalid, InvalidField, NotFound, Unavailable
 from app.former_names import carry_names
 from app.http.masking import masked
@@ -197,7 +205,7 @@ def restore_fields(player: Document, *, changes: list[Document]) -> Change:
     for change in changes:
         if not is_same_value(player.get(change["Path"]), change["After"]):
             raise CharacterChanged(change["Path"])
-    return Change({change["Path"]: change["Before"] for change in changes}, None)
+    return Change({change["Path"]: restored(change) for change in changes}, None)
 
 
 def ranks(players: Iterable[Document], first: int) -> list[Document]:
@@ -220,6 +228,9 @@ def undo_rename(player: Document, *, changes: list[Document]) -> Change:
     (change,) = changes
     if player.get("Name") != change["After"]:
         raise RenamedSince(str(player.get("Name")))
+    if not isinstance(change["Before"], str):
+        without = dict.fromkeys(("NameKey", "NameTails"), ABSENT)
+        return Change({"Name": restored(change), **without}, None)
     return rename(player, name=change["Before"])._replace(answer=None)
 
 

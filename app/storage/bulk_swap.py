@@ -18,7 +18,7 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.changes import Applied, Intent, Rule
+from app.changes import ABSENT, Applied, Intent, Rule
 from app.errors import NotFound, QuartermasterError, Unavailable
 from app.storage.decisions import (
     Decision,
@@ -142,5 +142,6 @@ class BulkSwapper(Swapper):
             raise
         except QuartermasterError as refusal:
             return Swapped(refusal, version)
-        documents[wanted.id] = {**document, **change.fields, "Version": (version or 0) + 1}
+        after = {**document, **change.fields, "Version": (version or 0) + 1}
+        documents[wanted.id] = {name: v for name, v in after.items() if v is not ABSENT}
         return Swapped(Applied(change.answer), version, change.warning)

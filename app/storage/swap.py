@@ -16,6 +16,7 @@ import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pymongo.collection import Collection
@@ -211,8 +212,7 @@ class Swapper(Decisions):
 
     def _try_to_write(self, decision: Decision, intent: Intent) -> bool:
         try:
-            result = self._collection.update_one(decision.based_on, decision.update)
-            return bool(result.matched_count)
+            return self._update(decision, is_undo=intent.undoes is not None)
         except WriteError as error:
             if error.code in TOO_LARGE_CODES:
                 raise TooLarge(self._kind.name) from error
@@ -224,6 +224,20 @@ class Swapper(Decisions):
             if intent.key is None and decision.update is not NO_CHANGE and explain(error):
                 raise OutcomeUnknown from error
             raise
+
+    def _update(self, decision: Decision, is_undo: bool) -> bool:
+        """Update a document, and return whether it matched.
+
+        An undo skips the validator if the database account may: it restores what was stored, and
+        a field may have been missing or invalid.
+        """
+        update = partial(self._collection.update_one, decision.based_on, decision.update)
+        try:
+            return bool(update(bypass_document_validation=is_undo).matched_count)
+        except OperationFailure as error:
+            if not is_undo or not is_forbidden(error):
+                raise
+            return bool(update().matched_count)
 
     def _is_full(self, id_: Any) -> bool:
         """Return whether a Journal has no room for another entry."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.changes import is_same_value
+from app.changes import ABSENT, is_same_value
 from app.types import Document
-
-_ABSENT = object()
 
 
 def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Document]:
-    """Return the smallest update that sets these fields, and the filter with its preconditions.
+    """Return the smallest update to these fields, and the filter with its preconditions.
 
     The filter contains the fields that the update replaces; of maps, the whole entries that it
     changes: a slot's quantity may only grow while the slot holds the same item.
@@ -20,14 +18,17 @@ def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Documen
     update: Document = {}
     values: Document = {}
     for field, value in new.items():
-        before = old.get(field, _ABSENT)
+        before = old.get(field, ABSENT)
         if value is before:  # unchanged: a rule returns the same object
             continue
         if isinstance(value, dict) and isinstance(before, dict) and _has_paths(before, value):
             _compare(update, f"{field}.", before, value)
             _base_on_entries(values, field, before, value)
         elif not is_same_value(before, value):
-            update.setdefault("$set", {})[field] = value
+            if value is ABSENT:
+                update.setdefault("$unset", {})[field] = ""
+            else:
+                update.setdefault("$set", {})[field] = value
             values[field] = as_read(old, field)
     return update, values
 
@@ -35,7 +36,7 @@ def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Documen
 def _has_paths(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Return whether a path leads to every difference: a game's own map may have a key like a.b."""
     for name in {**old, **new}:
-        before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
+        before, after = old.get(name, ABSENT), new.get(name, ABSENT)
         if before is after:
             continue
         if not name or "." in name or name.startswith("$"):
@@ -47,7 +48,7 @@ def _has_paths(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _base_on_entries(values: Document, field: str, old: Document, new: Document) -> None:
     for name in {**old, **new}:
-        if old.get(name, _ABSENT) is new.get(name, _ABSENT):
+        if old.get(name, ABSENT) is new.get(name, ABSENT):
             continue
         values[f"{field}.{name}"] = as_read(old, name)
         if name not in old:
@@ -57,7 +58,7 @@ def _base_on_entries(values: Document, field: str, old: Document, new: Document)
 
 def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for name, value in new.items():
-        before = old.get(name, _ABSENT)
+        before = old.get(name, ABSENT)
         if value is before:
             continue
         if isinstance(value, dict) and isinstance(before, dict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.changes import Change, is_same_value
+from app.changes import Change, is_same_value, restored
 from app.errors import Conflict, NotFound
 from app.types import Document, whole
 
@@ -112,5 +112,5 @@ def undo_global(variable: Document, *, changes: list[Document]) -> Change:
     (change,) = changes
     if not is_same_value(variable.get("Value"), change["After"]):
         raise ChangedSince(variable["_id"])
-    # A variable that was never set (null) accepts a value of either type.
-    return Change({"Value": change["Before"]}, None)
+    # A variable that was never set accepts a value of either type.
+    return Change({"Value": restored(change)}, None)

@@ -316,7 +316,7 @@ def test_a_document_that_cannot_be_written_to_is_damaged(db, player):
         find_one = staticmethod(db.players.find_one)
 
         @staticmethod
-        def update_one(where, update):
+        def update_one(where, update, **_):
             return db.players.update_one({**where, "Never": True}, update)
 
     swapper = swapper_of(db, collection=Refusing())

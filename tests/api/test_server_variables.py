@@ -52,6 +52,15 @@ def test_one_is_read_and_set(send, rate, db):
     assert (stored["Value"], stored["Version"]) == (200, 1)
 
 
+def test_one_that_was_never_set_has_no_value_again_after_an_undo(send, staff, world, db):
+    path = f"{GLOBAL}/{world.add_object(Type='servervariable', Name='Rate')['_id']}"
+    assert "Value" not in db.objects.find_one()
+    for value in (7, True):
+        made = staff(f"POST {path}", {"value": value}).headers["X-History-Id"]
+        send(f"POST history/{made}/undo", {})
+        assert "Value" not in db.objects.find_one()
+
+
 def test_it_keeps_its_type(send, rate, festival, db):
     for variable, value, kind in (
         *((rate, True, "a whole number"), (festival, 1, "true or false")),

@@ -192,7 +192,7 @@ def test_a_write_that_is_not_confirmed_is_told_apart_by_its_key(db, player, key,
         find_one = staticmethod(db.players.find_one)
 
         @staticmethod
-        def update_one(*_):
+        def update_one(*_, **__):
             raise ServerSelectionTimeoutError("away")
 
     swapper = swapper_of(db, collection=Unconfirmed())

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.changes import SWAP_FIELDS
 from app.history.store import History
 from app.http.context import SERVICES
 from tests.applications import service
@@ -105,6 +106,55 @@ def test_whatever_a_game_puts_into_a_journal_an_undo_is_no_500(change, undo, db,
         undo(gift, {"DryRun": True})
         undo(gift)
         assert held(db, player)["Inventory"] == player["Inventory"]
+
+
+ABSENT = [
+    ("level", {"level": 7}, ("Exp",)),
+    ("level", {"level": 7}, ("Level", "Exp")),
+    ("class", {"Id": ITEM}, ("ClassName",)),
+    ("name", {"Name": "Bob"}, ("Name", "NameKey", "NameTails")),
+]
+
+
+def kept(db):
+    player = db.players.find_one()
+    return {name: player[name] for name in player.keys() - {*SWAP_FIELDS}}
+
+
+@pytest.mark.parametrize(("path", "body", "absent"), ABSENT)
+@pytest.mark.parametrize("way", ["one", "batch"])
+def test_a_field_that_was_absent_is_absent_again(staff, undo, db, player, path, body, absent, way):
+    gone = {"$unset": dict.fromkeys(absent, "")}
+    db.players.update_one({}, gone, bypass_document_validation=True)
+    before = kept(db)
+    made = staff(f"POST players/{player['_id']}/{path}", body).headers["X-History-Id"]
+    assert set(absent) <= db.players.find_one().keys()
+    if way == "one":
+        undone = undo({"Id": made})
+    else:
+        planned = staff("POST batches", {"Rows": [{"Operation": "undo", "Id": made}]}).json
+        assert staff(f"POST batches/{planned['Id']}/advance").json["Done"] == 1
+        undone = staff(f"GET players/{player['_id']}/history?pageSize=1").json["Values"][0]
+    assert kept(db) == before
+    undo(undone)
+    assert set(absent) <= db.players.find_one().keys()
+
+
+@pytest.mark.parametrize("exp", [5.0, "many"])
+def test_a_value_that_the_validator_refuses_is_restored(change, undo, db, player, exp):
+    db.players.update_one({}, {"$set": {"Exp": exp}}, bypass_document_validation=True)
+    undo(change("level", {"level": 7}))
+    assert db.players.find_one()["Exp"] == exp
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [c for c in CHANGES if not c[0].endswith(("take", "forget"))]
+)
+def test_an_undo_works_where_the_whole_map_was_absent(change, undo, db, player, path, body):
+    maps = ("Inventory", "Bank", "Spells", "Variables")
+    db.players.update_one({}, {"$unset": dict.fromkeys(maps, "")}, bypass_document_validation=True)
+    undo(change(path, body))
+    assert not any(map(db.players.find_one().get, maps))
 
 
 def test_what_was_spent_or_set_since_is_refused_and_nothing_changes(change, undo, db, player):

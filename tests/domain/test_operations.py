@@ -1,7 +1,7 @@
 """Declarations of operations: complete, and the only place that lists them."""
 
 import ast
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,13 @@ def test_an_operation_that_forgets_a_fact_does_not_start(fact):
 def test_an_operation_is_declared_once():
     with pytest.raises(IncompleteOperation, match="declared twice"):
         Operation(name="give", **FACTS)
+
+
+def test_a_field_has_one_inverse():
+    other = replace(find_operation("teach", "player").inverse)
+    with pytest.raises(IncompleteOperation, match="different inverses for the field Spells"):
+        Operation(name="dance", **{**FACTS, "inverse": other})
+    assert "dance" not in operation_names()
 
 
 def test_an_operation_of_batches_has_arguments_and_a_rule():

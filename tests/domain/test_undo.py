@@ -12,6 +12,7 @@ from app.errors import Conflict
 from app.history.domain import CannotUndo, inverse_of
 from app.items import undo as items
 from app.items.domain import Limits, give, quantity_of, take
+from app.operations import find_operation
 from app.spells import domain as spells
 from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach
 from app.variables import domain as variables
@@ -306,6 +307,12 @@ def test_a_variable_gets_its_former_value_unless_it_was_changed_since(before, va
             variables.undo(later, changes=changes)
 
 
+@pytest.mark.parametrize("operation", ["give", "undo", "of-an-earlier-release"])
+def test_an_entry_has_the_inverse_of_its_operation_or_else_of_its_fields(operation):
+    entry = {**ENTRY, "Operation": operation, "Changes": [slot("Inventory.0", None, FIVE)]}
+    assert inverse_of(entry) is find_operation("give", "player").inverse
+
+
 @pytest.mark.parametrize(
     ("operation", "changes", "why"),
     [
@@ -313,7 +320,8 @@ def test_a_variable_gets_its_former_value_unless_it_was_changed_since(before, va
         ("change-password", [slot("Password", None, None)], "not kept"),
         ("grant-role", [slot("Power.Api", False, True)], "api revoke"),
         ("give", [], "not recorded"),
-        ("dance", [slot("Inventory.0", None, FIVE)], "has no undo"),
+        ("dance", [slot("Gender", 1, 2)], "fields that its undo does not cover"),
+        ("set-level", [slot("Spells.0", None, SPELL)], "fields that its undo does not cover"),
         ("undo", [slot("Gender", 1, 2)], "fields that its undo does not cover"),
     ],
 )
