@@ -3,6 +3,7 @@
 import config
 from app import create_app, metrics
 from app.batches.background import BatchWorker
+from app.http import logs
 from app.http.context import SERVICES
 from app.samples.sampler import Sampler
 from app.server import resources
@@ -10,7 +11,9 @@ from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
 
 resources.save_memory()
-metrics.share(config.load().METRICS_DIR)
+settings = config.load()
+logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
+metrics.share(settings.METRICS_DIR)
 app = create_app()
 for background in (Preparation, Mover, Sampler, BatchWorker):
     app.extensions[SERVICES][background].begin()

@@ -148,10 +148,12 @@ def create_app(settings: Settings | None = None) -> Flask:
 def create_bare_app(settings: Settings | None = None) -> Flask:
     """Return an application without routes, for commands."""
     settings = settings or config.load()
-    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
+    handler = logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
     app = Flask(__name__, static_folder=None, template_folder="users/templates")
     app.config.from_object(settings)
-    add_services(app, settings, Storage(settings))
+    storage = Storage(settings)
+    handler.addFilter(storage.outage)
+    add_services(app, settings, storage)
     return app
 
 

@@ -25,7 +25,7 @@ from app.cli.staff import role, staff
 from app.errors import QuartermasterError
 from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.errors import DatabaseError, explain
+from app.storage.errors import DatabaseError, describe
 from app.storage.schema.migrations import refuse_newer
 from config import SettingsError
 from config.base import Settings
@@ -49,10 +49,7 @@ class ErrorReportingGroup(AppGroup):
         try:
             return super().invoke(ctx)
         except DatabaseError as error:
-            reason = str(error).split(",")[0]
-            raise click.ClickException(
-                f"{explain(error) or 'MongoDB refused'} ({reason})"
-            ) from error
+            raise click.ClickException(describe(error)) from error
         except BrokenPipeError:  # click handles this OSError itself, as in `export | head`
             raise
         except OSError as error:

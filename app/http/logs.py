@@ -15,7 +15,7 @@ from app.http.tracing import request_id
 HANDLER = "quartermaster"
 
 
-def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
+def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> logging.Handler:
     """Log to standard error in the given format, the warnings first. May be called again."""
     # These fields of a log record are not used, and take time to fill.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
@@ -28,12 +28,15 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(level)
+    # pymongo warns of unknown options of a URI, for example.
+    logging.captureWarnings(True)
     # At DEBUG, pymongo logs every command, including stored hashes and codes.
     logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
     # Authlib logs the secret that binds a sign-in to its browser.
     logging.getLogger("authlib").setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
+    return handler
 
 
 class JsonFormatter(logging.Formatter):

@@ -23,7 +23,7 @@ from app.demo.world import World
 from app.errors import QuartermasterError
 from app.staff.store import missing_power_role
 from app.storage.client import Storage
-from app.storage.errors import DatabaseError, explain, is_forbidden
+from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
 from app.storage.schema import migrations, preparation
 from app.storage.schema.collections import ServerTooOld, init_database
 from app.users.passwords import Passwords
@@ -101,11 +101,11 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     except DatabaseError as error:
         if is_forbidden(error):
             log.warning(
-                "The database was not prepared; the workers check whether they can serve it: %s",
-                error,
+                "The database was not prepared; the workers check whether they can serve it: %s.",
+                reason(error),
             )
         elif explain(error):
-            log.warning("The database is unavailable; the workers will prepare it: %s", error)
+            log.warning("%s The workers will prepare it.", describe(error))
         else:
             raise
         return

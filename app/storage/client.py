@@ -22,7 +22,7 @@ from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.embedded.lease import Lease
 from app.storage.embedded.supervisor import is_supervised, read_state
 from app.storage.journal import Journals
-from app.storage.monitoring import CommandMetrics
+from app.storage.monitoring import CommandMetrics, Outage
 from app.types import Document
 
 # Identifies our connections in MongoDB, next to those of a game.
@@ -76,7 +76,9 @@ class Storage:
             uri = self._lease.uri
         self.uri = uri
         self.is_mock = uri.startswith(MOCK_SCHEME)
-        self.client = _mock_client() if self.is_mock else _client(uri, settings)
+        # A filter for the log of the process.
+        self.outage = Outage()
+        self.client = _mock_client() if self.is_mock else _client(uri, settings, self.outage)
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         self.journals = Journals(self.db, settings.HISTORY_DAYS)
@@ -150,7 +152,7 @@ def _embedded_uri(data_dir: str) -> str:
     return str(state["uri"])
 
 
-def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
+def _client(uri: str, settings: StorageSettings, outage: Outage) -> MongoClient[Document]:
     selection_ms = int(settings.MONGODB_SELECTION_SECONDS * 1000)
     try:
         return MongoClient(
@@ -159,7 +161,7 @@ def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
             connectTimeoutMS=selection_ms,
             timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
             maxPoolSize=settings.MONGODB_POOL_SIZE,
-            event_listeners=[CommandMetrics()],
+            event_listeners=[CommandMetrics(outage.end)],
             **CLIENT_OPTIONS,
         )
     except (ConfigurationError, ValueError) as error:

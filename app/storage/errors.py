@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pymongo.errors import (
     BulkWriteError,
     ConnectionFailure,
@@ -76,6 +78,23 @@ def explain(error: PyMongoError) -> Unavailable | None:
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")
     return None
+
+
+def describe(error: PyMongoError) -> str:
+    """Return a sentence for operators, who can mend a wrong host, set or password."""
+    if isinstance(error, ServerSelectionTimeoutError):
+        return f"MongoDB cannot be reached: {reason(error)}."
+    if known := explain(error):
+        return f"{known} ({reason(error)})"
+    return f"MongoDB refused: {reason(error)}."
+
+
+def reason(error: PyMongoError) -> str:
+    """Return an error of pymongo without its timeouts, the state of all servers, and the reply."""
+    text = re.split(", Timeout: |, full error: ", str(error))[0]
+    text = re.sub(r" *\(configured timeouts: [^)]*\)|\[Errno -?[0-9]+\] ", "", text)
+    # The faults of several servers follow each other without a space.
+    return re.sub(r",\b", ", ", text).rstrip(".")
 
 
 def has_only_duplicate_keys(error: BulkWriteError) -> bool:

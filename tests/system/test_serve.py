@@ -2,18 +2,24 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import stat
 import subprocess
+import sys
+import time
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.factories import make_user
 from tests.ports import free_port
 from tests.system.programs import (
+    environment,
     execute,
     processes_with,
     run,
@@ -21,6 +27,7 @@ from tests.system.programs import (
     wait_until,
     workers_of,
 )
+from tests.system.tcp_proxy import TcpProxy
 
 NOWHERE = "mongodb://127.0.0.1:1"
 
@@ -178,6 +185,36 @@ def test_production_does_not_start_without_a_secret_and_a_database(tmp_path, set
     assert refused.stderr == (
         f"Error: The production environment cannot start without {missing}.\n"
     )
+
+
+def test_what_happens_before_the_first_request_is_logged_as_json_too(tmp_path):
+    (tmp_path / "mutex").mkdir()
+    settings = {"ENV": "production", "SECRET_KEY": "s" * 32, "METRICS_DIR": str(tmp_path)}
+    env = environment(tmp_path, MONGODB_URI=f"{NOWHERE}/?colour=red", **settings)
+    command = [sys.executable, "-c", "import wsgi"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    messages = [json.loads(line)["message"] for line in done.stderr.splitlines()]
+    assert messages[0].startswith("This worker shows only its own metrics: [Errno 21]")
+    assert "UserWarning: Unknown option: colour." in messages[1]
+
+
+def test_an_outage_of_mongodb_is_one_line_a_minute_and_its_end_another(tmp_path, database):
+    with closing(TcpProxy(urlsplit(database["MONGODB_URI"]).port)) as proxy:
+        uri = f"mongodb://127.0.0.1:{proxy.port}/?directConnection=true"
+        settings = {**database, "MONGODB_URI": uri, "MONGODB_SELECTION_SECONDS": "0.2"}
+        with serving(tmp_path, "--workers", "1", LOG_FORMAT="json", **settings) as served:
+            with proxy.cut():
+                # Meanwhile each of the threads fails, and so do many requests.
+                for _ in range(20):
+                    assert served.status("/readyz") == 503
+                    time.sleep(0.3)
+            wait_until(served.is_ready, served.output)
+            lines = served.output.read_text().splitlines()
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    warnings = [line["message"] for line in logged if line["level"] != "INFO"]
+    assert re.fullmatch(r"MongoDB does not answer: 127\.0\.0\.1:\d+: [^<>]{1,60}\.", warnings[0])
+    assert re.fullmatch(r"MongoDB answers again, after \d+ s\.", warnings[1])
+    assert len(warnings) == 2
 
 
 def test_it_does_not_start_with_an_unknown_role_for_power(tmp_path, database):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from pymongo.errors import PyMongoError
+from pymongo.errors import ConnectionFailure, PyMongoError
 
 from app import metrics
 from app.errors import Unavailable
@@ -146,7 +146,11 @@ class Preparation:
             )
             self._ready()
             return None
-        return self._fault if explain(error) else self._unexpected(error)
+        if not explain(error):
+            return self._unexpected(error)
+        if isinstance(error, ConnectionFailure):
+            log.warning("The database cannot be prepared yet: %s", error)
+        return self._fault
 
     def _unexpected(self, error: Exception) -> str:
         """Log an unexpected error once; the preparation is retried every second."""
