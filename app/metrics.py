@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import (
@@ -25,12 +25,14 @@ from prometheus_client import (
     values,
 )
 from prometheus_client.core import InfoMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-
-from app.metrics_files import FOLDER_VARIABLE, LivingWorkers, take_number
 
 log = logging.getLogger("quartermaster")
 
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+# Several times the files of a worker: writing to a mapped file on a full disk is a SIGBUS.
+LEAST_ROOM = 1 << 22
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 PROBES = ("/healthz", "/readyz", "/metrics")
@@ -134,6 +136,8 @@ INITIAL_LABELS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
     ),
 )
 
+# The number that gunicorn's master gives a worker before it forks it; elsewhere, the process id.
+worker_number: int | None = None
 _exposed = REGISTRY
 # Caches: looking up a labelled child costs more than incrementing it.
 _request_meters: dict[tuple[str, str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
@@ -202,12 +206,12 @@ def share(folder: str | None) -> None:
         metric.clear()
     _request_meters.clear()
     _operation_observers.clear()
-    if folder and (number := _number_in(Path(folder))) is not None:
+    if folder and _has_room(folder):
         os.environ[FOLDER_VARIABLE] = folder
-        values.ValueClass = values.MultiProcessValue(lambda: number)
+        values.ValueClass = values.MultiProcessValue(lambda: worker_number or os.getpid())
         _exposed = CollectorRegistry()
         _exposed.register(BUILD)
-        LivingWorkers(_exposed, Path(folder))
+        MultiProcessCollector(_exposed, folder)
         Gauge(
             "quartermaster_workers", "Running workers.", registry=None, multiprocess_mode="livesum"
         ).set(1)
@@ -215,12 +219,14 @@ def share(folder: str | None) -> None:
     _expose_zeros()
 
 
-def _number_in(folder: Path) -> int | None:
+def _has_room(folder: str) -> bool:
     try:
-        return take_number(folder)
-    except OSError as error:  # continue without shared metrics if the disk is full
-        log.warning("This worker shows only its own metrics: %s", error)
-        return None
+        has_room = shutil.disk_usage(folder).free >= LEAST_ROOM
+    except OSError:  # somebody has removed the folder
+        has_room = False
+    if not has_room:
+        log.warning("This worker shows only its own metrics: there is no room in %s.", folder)
+    return has_room
 
 
 def _expose_zeros() -> None:

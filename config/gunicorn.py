@@ -42,6 +42,7 @@ on_starting = "app.server.gunicorn_server.on_starting"
 on_reload = "app.server.gunicorn_server.limit_connections"
 pre_fork = "app.server.gunicorn_server.pre_fork"
 post_worker_init = "app.server.gunicorn_server.post_worker_init"
+child_exit = "app.server.gunicorn_server.child_exit"
 on_exit = "app.server.gunicorn_server.on_exit"
 # Disabled: signals do the same, and it would create a file in the home directory.
 control_socket_disable = True

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import logging
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from app.errors import QuartermasterError
 from config import MIN_SECRET_LENGTH
 from config.base import Settings
-
-log = logging.getLogger("quartermaster")
 
 
 def signing_keys(settings: Settings) -> list[str]:
@@ -24,46 +22,26 @@ def signing_keys(settings: Settings) -> list[str]:
 def _key_from_file(folder: Path) -> str:
     """Return the key in a file, generated once, so that tokens survive a restart."""
     path = folder / "secret_key"
+    way_out = "Remove it, or choose a key with QM_SECRET_KEY."
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            # If several workers start together, one of them generates the key.
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            return _read(path) or _generate(path)
-        finally:
-            os.close(handle)
+        if not path.exists():
+            _generate(path)
+        key = path.read_bytes().decode(errors="surrogateescape")
     except OSError as error:
-        way_out = "Remove it, or choose a key with QM_SECRET_KEY."
         raise QuartermasterError(f"{path} cannot be used: {error.strerror}. {way_out}") from error
-
-
-def _read(path: Path) -> str | None:
-    """Return the key in the file; None if a full disk or a crash left it empty or full of zeros."""
-    try:
-        key = path.read_bytes().decode()
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        key = ""
-    if len(key.strip()) >= MIN_SECRET_LENGTH and key.strip().isprintable():
-        return key
-    log.warning(
-        "%s contained no key of at least %s characters: created a new one.", path, MIN_SECRET_LENGTH
-    )
-    return None
-
-
-def _generate(path: Path) -> str:
-    key = secrets.token_urlsafe(48)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        draft.touch(mode=0o600, exist_ok=False)
-        with draft.open("w") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    if len(key.strip()) < MIN_SECRET_LENGTH or not key.strip().isprintable():
+        raise QuartermasterError(
+            f"{path} contains no key of at least {MIN_SECRET_LENGTH} characters. {way_out}"
+        )
     return key
+
+
+def _generate(path: Path) -> None:
+    """Create the file complete, in one step; of several processes, the first one does."""
+    with NamedTemporaryFile("w", dir=path.parent) as draft:
+        draft.write(secrets.token_urlsafe(48))
+        draft.flush()
+        os.fsync(draft.fileno())
+        with suppress(FileExistsError):
+            os.link(draft.name, path)

@@ -7,12 +7,15 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
+from prometheus_client.multiprocess import mark_process_dead
 
 import config
+from app import metrics
 from app.server import resources
 
 # gunicorn's warning about an invalid request: the reason, followed by the invalid part.
@@ -62,6 +65,10 @@ def limit_connections(server: Any) -> None:
 
 
 def pre_fork(server: Any, worker: Any) -> None:
+    # The first number that no worker has, so a worker continues the files of one that has ended. A
+    # scrape reads all files: named by process id, each replaced worker would make it slower.
+    taken = {other.number for other in server.WORKERS.values()}
+    worker.number = metrics.worker_number = next(n for n in count(1) if n not in taken)
     # The garbage collector writes to each object that it visits, so copy-on-write would copy the
     # memory that workers share with the master.
     gc.freeze()
@@ -75,6 +82,10 @@ def post_worker_init(worker: Any) -> None:
     """
     for quick_stop in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(quick_stop, lambda *_: os._exit(0))
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    mark_process_dead(worker.number, os.environ["QM_METRICS_DIR"])
 
 
 def on_exit(server: Any) -> None:

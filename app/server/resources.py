@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 
 import config
-from app.metrics_files import lock
 
 # Open files of a worker that are not connections: logs, metrics, libraries, mail being sent.
 OWN_FILES = 64
@@ -24,8 +23,6 @@ LEAST_CONNECTIONS = 16
 # Parameters of mallopt, and their values.
 M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1024 * 1024
 M_ARENA_MAX, MOST_HEAPS = -8, 2
-
-METRICS_PREFIX = "quartermaster-metrics-"
 
 
 def raise_open_files() -> None:
@@ -62,20 +59,11 @@ def save_memory() -> None:
 def make_metrics_folder() -> Path | None:
     """Create the metrics folder that the workers share, unless the settings name one.
 
-    Workers find it through QM_METRICS_DIR, and can expose the sum. The folder is locked while this
-    run lives, so that a later run can recognise and remove the folder of a killed run.
+    Workers find it through QM_METRICS_DIR, and can expose the sum.
     """
     if config.load().METRICS_DIR:
         return None
-    for folder in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
-        # A locked folder belongs to a living run; another user's folder cannot be opened.
-        with contextlib.suppress(OSError):
-            os.close(lock(folder))
-            shutil.rmtree(folder)
-    # Renamed only once it is locked: otherwise a run that starts at the same time would remove it.
-    unnamed = Path(tempfile.mkdtemp())
-    lock(unnamed)
-    folder = unnamed.rename(unnamed.with_name(METRICS_PREFIX + unnamed.name))
+    folder = Path(tempfile.mkdtemp(prefix="qm-metrics-"))
     os.environ["QM_METRICS_DIR"] = str(folder)
     return folder
 
