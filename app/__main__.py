@@ -21,6 +21,7 @@ from app.cli.database import db
 from app.cli.history import history
 from app.cli.keys import key
 from app.cli.serve import serve
+from app.cli.settings import settings
 from app.cli.staff import role, staff
 from app.errors import QuartermasterError
 from app.http.context import SERVICES
@@ -101,6 +102,7 @@ COMMANDS = (
     batch,
     role,
     staff,
+    settings,
     openapi,
 )
 for command in COMMANDS:

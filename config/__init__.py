@@ -53,6 +53,33 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     return sentences
 
 
+def explain(
+    settings: Settings, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield for each setting its variable, where it comes from, its default and its value."""
+    environ = os.environ if environ is None else environ
+    for name in typing.get_type_hints(Settings):
+        value, default = getattr(settings, name), getattr(Settings, name)
+        if environ.get(PREFIX + name, "").strip():
+            origin = "environment"
+        elif name == "SECRET_KEY" and value is None:
+            origin, value = f"{settings.DATA_DIR}/secret_key", MASK
+        else:
+            origin = "default" if value == default else f"QM_ENV={settings.ENV}"
+        yield PREFIX + name, origin, _shown(name, default), _shown(name, value)
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return a value as a variable has it, without its secrets."""
+    if value in (None, "", []):
+        return ""
+    if name in SECRETS:
+        return MASK
+    if isinstance(value, bool):
+        return str(value).lower()
+    return PASSWORD.sub(MASK, ",".join(value) if isinstance(value, list) else str(value))
+
+
 def _from_environ(settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for name, hint in typing.get_type_hints(type(settings)).items():
@@ -118,7 +145,10 @@ def _text_faults(settings: Settings) -> Iterator[str]:
                 continue
             if not re.fullmatch(shape, text) or not text.isprintable():
                 holds = f" contains '{text}'; each part" if is_list else f" is '{text}'; it"
-                yield f"{PREFIX}{name}{'' if name in HIDDEN else holds} must {sentence}."
+                # What has no form of a URI may hold its password anywhere.
+                is_hidden = name in (*SECRETS, "MONGODB_URI")
+                shown = "" if is_hidden else PASSWORD.sub(MASK, holds)
+                yield f"{PREFIX}{name}{shown} must {sentence}."
     for name, exists, kind in PATHS:
         path = getattr(settings, name)
         if path and not exists(Path(path)):
@@ -247,14 +277,10 @@ SHAPES = {
     "OPENID_GROUP_ROLES": (r".*\S.*=.*[^\s=].*", "be group=role"),
 }
 PATHS = (("MAIL_CA_FILE", Path.is_file, "file"), ("METRICS_DIR", Path.is_dir, "folder"))
-# A message about one of these must not show it.
-HIDDEN = (
-    "SECRET_KEY",
-    "SECRET_KEY_FALLBACKS",
-    "MONGODB_URI",
-    "MAIL_PASSWORD",
-    "OPENID_CLIENT_SECRET",
-)
+SECRETS = ("SECRET_KEY", "SECRET_KEY_FALLBACKS", "MAIL_PASSWORD", "OPENID_CLIENT_SECRET")
+MASK = "***"
+# In a URI: up to its last @, since a password may hold unescaped signs, and in the query.
+PASSWORD = re.compile(r"(?<=://).*(?=@)|(?<=password=)[^&]*|(?<=token:)[^&,]*", re.IGNORECASE)
 TOGETHER = (
     ("OPENID_ISSUER", "OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET"),
     ("MAIL_USERNAME", "MAIL_PASSWORD"),

@@ -12,11 +12,12 @@ from flask.cli import with_appcontext
 
 from app.changes import KINDS
 from app.cli.intents import TIME_FORMAT, Guid, Time
+from app.cli.tables import print_table
 from app.history.domain import Filters, filters_of
 from app.history.store import History
 from app.http.context import current
 from app.http.json import encode
-from app.naming import Lookup, printable
+from app.naming import Lookup
 from app.operations import operation_names
 from app.players.store import Players
 from app.types import Document
@@ -53,7 +54,7 @@ def history(player: str | None, user: str | None, limit: int, as_json: bool, **g
         for entry in entries:
             click.echo(encode(entry))
     else:
-        _print_table([_row(entry) for entry in entries])
+        print_table(COLUMNS, map(_row, entries))
 
 
 def _filters(args: Document, player: str | None, user: str | None) -> Filters:
@@ -86,11 +87,3 @@ def _row(entry: Document) -> tuple[str, ...]:
         entry["Reason"] or "",
         entry["Id"],
     )
-
-
-def _print_table(rows: list[tuple[str, ...]]) -> None:
-    table = [COLUMNS, *(tuple(map(printable, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())

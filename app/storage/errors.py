@@ -6,6 +6,7 @@ import re
 
 from pymongo.errors import (
     BulkWriteError,
+    ConfigurationError,
     ConnectionFailure,
     ExecutionTimeout,
     OperationFailure,
@@ -82,7 +83,7 @@ def explain(error: PyMongoError) -> Unavailable | None:
 
 def describe(error: PyMongoError) -> str:
     """Return a sentence for operators, who can mend a wrong host, set or password."""
-    if isinstance(error, ServerSelectionTimeoutError):
+    if isinstance(error, ServerSelectionTimeoutError | ConfigurationError):
         return f"MongoDB cannot be reached: {reason(error)}."
     if known := explain(error):
         return f"{known} ({reason(error)})"

@@ -281,3 +281,44 @@ def test_a_variable_that_is_no_setting_is_pointed_out():
         "QM_PROT is not a setting; did you mean QM_PORT?",
         "QM_XYZZY is not a setting.",
     ]
+
+
+def explained(**environ):
+    environ = {f"QM_{name}": value for name, value in environ.items()}
+    return {name: row for name, *row in config.explain(config.load(environ), environ)}
+
+
+def test_settings_are_explained_without_a_secret():
+    secret = f"{SECRET}7"
+    given = {
+        **dict.fromkeys(("SECRET_KEY", "SECRET_KEY_FALLBACKS"), secret),
+        **{"MAIL_USERNAME": "qm", "MAIL_PASSWORD": secret},
+        **{**OPENID, "OPENID_CLIENT_SECRET": secret},
+    }
+    for uri, shown in (
+        ("mongodb://k:{}@db/qm", "mongodb://***@db/qm"),
+        ("mongodb://k:a/b?{}@c@db/qm", "mongodb://***@db/qm"),
+        ("mongodb://k/{}@db/qm", "mongodb://***@db/qm"),
+        ("mongodb://db/?tlsCertificateKeyFilePassword={}&w=1", None),
+        ("mongodb://db/?authMechanismProperties=AWS_SESSION_TOKEN:{},A:b", None),
+    ):
+        rows = explained(ENV="production", MONGODB_URI=uri.format(secret), **given)
+        assert secret not in str(rows)
+        assert rows["QM_MONGODB_URI"] == ["environment", "", shown or uri.format("***")]
+    for name in config.SECRETS:
+        assert rows[f"QM_{name}"] == ["environment", "", "***"]
+    assert rows["QM_LOG_FORMAT"] == ["QM_ENV=production", "text", "json"]
+    assert rows["QM_CONSOLE"] == ["default", "true", "true"]
+    rows = explained(CORS_ORIGINS="http://a.example, http://b.example", POWER_ROLE="")
+    assert rows["QM_CORS_ORIGINS"] == ["environment", "", "http://a.example,http://b.example"]
+    assert rows["QM_POWER_ROLE"] == ["default", "", ""]
+    assert rows["QM_SECRET_KEY"] == ["var/secret_key", "", "***"]
+
+
+def test_every_setting_that_is_named_like_a_secret_is_one():
+    named = {
+        name
+        for name, hint in typing.get_type_hints(base_module.Settings).items()
+        if re.search("SECRET|PASSWORD|TOKEN", name) and hint not in (int, float, bool)
+    }
+    assert named == set(config.SECRETS)

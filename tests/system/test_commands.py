@@ -108,6 +108,18 @@ def test_a_database_that_is_away_is_a_sentence_that_names_what_is_wrong(
         assert re.fullmatch(rf"Error: MongoDB cannot be reached: {fault}\.\n", failed.stderr)
 
 
+def test_settings_are_listed_without_a_database(quartermaster, monkeypatch):
+    monkeypatch.setenv("QM_MONGODB_URI", "mongodb://keeper:hunter2@127.0.0.1:1")
+    table = quartermaster("settings").stdout.splitlines()
+    assert [line.split()[0] for line in table[:3]] == ["SETTING", "QM_ENV", "QM_SECRET_KEY"]
+    (line,) = [line for line in table if line.startswith("QM_MONGODB_URI ")]
+    assert line.split() == ["QM_MONGODB_URI", "environment", "mongodb://***@127.0.0.1:1"]
+    rows = [json.loads(line) for line in quartermaster("settings", "--json").stdout.splitlines()]
+    threads = {"Setting": "QM_THREADS", "From": "default", "Default": "8", "Value": "8"}
+    assert threads in rows
+    assert len(rows) == len(table) - 1
+
+
 def test_db_init_can_be_repeated(quartermaster):
     for _ in range(2):
         result = quartermaster("db", "init")
