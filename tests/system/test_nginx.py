@@ -164,19 +164,30 @@ HOST = b"Host: x\r\n"
 POST = b"POST /api/oauth/token HTTP/1.1\r\n" + HOST
 
 
-def test_plain_http_is_refused_in_json_on_both_ports(site):
-    request = b"GET /api/docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    secure = site.send(request, plain=True)
+def ask_without_tls(site, path):
     with socket.create_connection(("127.0.0.1", site.plain_port), timeout=120) as stream:
-        stream.sendall(request)
-        plain = nginx.read_all(stream)
-    for answer in (secure, plain):
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        return nginx.read_all(stream)
+
+
+def test_plain_http_is_refused_in_json_on_both_ports(site):
+    to_tls = b"GET /console HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    paths = ("/api/v1/players", "//api/v1/players", "/api/docsx", "/consoles", "/healthz")
+    for answer in (site.send(to_tls, plain=True), *(ask_without_tls(site, path) for path in paths)):
         status, headers, body = parsed(answer)
         assert (status, json.loads(body)["Message"]) == (
             400,
             "This service is reached by HTTPS only.",
         )
         assert_is_our_error(headers, body)
+
+
+def test_a_page_without_https_is_redirected_to_it(site):
+    for path in ("/", "/console", "/console/players?search=a%2Fb", "/api/docs", "/api/docs/"):
+        status, headers, _ = parsed(ask_without_tls(site, path))
+        # Not to the host that the request names.
+        assert (status, headers["location"]) == (301, f"https://{nginx.NAME}{path}")
+        assert headers["x-request-id"]
 
 
 def test_the_limit_of_a_body_is_that_of_the_application(site):
