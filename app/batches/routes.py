@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Response, request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.auth import guard
@@ -135,8 +135,7 @@ def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
     In order, each with its verdict.
     """
     batch = access.visible_batch(path_guid("id", batch_id))
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    return json_response(access.rows_page(batch, args, size))
+    return json_response(access.rows_page(batch, args, page_size(args)))
 
 
 @blp.route("/<batch_id>/advance", methods=["POST"])

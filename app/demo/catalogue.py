@@ -10,6 +10,7 @@ from app.demo.names import (
     CLASSES,
     FLAGS,
     GEAR,
+    GUILD_VARIABLES,
     PLACES,
     SPELLS,
     STACKS,
@@ -138,6 +139,8 @@ def _variables() -> Iterator[Document]:
         kind = 1 if name in FLAGS else 2
         variable = _object("playervariable", name, TextId=_text_id(name), DataType=kind)
         yield {**variable, "Id": VARIABLE_IDS[name]}
+    for name in GUILD_VARIABLES:
+        yield _object("guildvariable", name, TextId=_text_id(name), DataType=2)
     for folder, values in GLOBALS.items():
         created: Document = {"Folder": folder, "TimeCreated": MILLISECONDS}
         for name, value in values.items():

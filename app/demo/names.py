@@ -35,6 +35,7 @@ SPELLS = (
 VARIABLES = (
     "Tutorial Done, Quest Step, Reputation, Boss Defeated, House Owned, Daily Streak, Title, Guild"
 ).split(", ")
+GUILD_VARIABLES = ("Fame", "Hall Level", "Sieges Won")
 
 GIVEN_NAMES = len(FIRST) * len(MIDDLE) * len(LAST)
 # Coprime to GIVEN_NAMES, so that its multiples visit every given name in a scattered order.

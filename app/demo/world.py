@@ -15,6 +15,7 @@ from app.demo.names import (
     CLASSES,
     FLAGS,
     GEAR,
+    GUILD_VARIABLES,
     ITEM_IDS,
     MAP_IDS,
     PLACES,
@@ -78,7 +79,10 @@ class World:
                     {"PlayerId": guid("player", place), "Rank": int(place > places[0])}
                     for place in places
                 ],
-                "Variables": belongings().variables[index],
+                "Variables": {
+                    guid("guildvariable", variable): (index + 1) * (len(variable) - 3)
+                    for variable in GUILD_VARIABLES
+                },
                 "Bank": belongings().banks[index],
             }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import marshmallow
-from flask import Response, current_app
+from flask import Response, after_this_request, current_app, request
 from marshmallow import ValidationError, validates_schema
 
 from app.http.api import Schema
@@ -23,7 +23,10 @@ PAGE_SIZE = 5
 CURSOR_PAGE_SIZE = 50
 # URL-safe base64, a dot, and a signature in the same alphabet.
 CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
-SIZE = "Records per page. Higher values are reduced to the configured maximum (100)."
+SIZE = (
+    "Records per page. Higher values are reduced to the configured maximum (100), with a header "
+    "`Warning`."
+)
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 
@@ -194,9 +197,21 @@ class LegacyListArgs(Schema):
 
 
 def page_size(args: dict[str, Any], name: str = "pageSize") -> int:
-    """Return the page size: the requested one, up to the configured maximum."""
-    size: int = min(args[name], current_app.config["PAGE_SIZE_MAX"])
-    return size
+    """Return the page size: the requested one, up to the configured maximum, with a warning."""
+    size: int = args[name]
+    most: int = current_app.config["PAGE_SIZE_MAX"]
+    if size > most:
+        warn(f"{name} was reduced to {most}.")
+    return min(size, most)
+
+
+def warn(text: str) -> None:
+    """Add a header to the answer of this request that says what was not done as requested."""
+
+    @after_this_request
+    def add(response: Response) -> Response:
+        response.headers.add("Warning", f'299 quartermaster "{text}"')
+        return response
 
 
 def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
@@ -216,6 +231,8 @@ def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str
 
 def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
     """Return the body of a list in the deprecated envelope."""
+    if request.method == "POST" and request.args:
+        warn("The query was ignored: send page and count in the body.")
     number, size = args["page"], page_size(args, "count")
     page = read(Window(number, size, size))
     count = len(page.values)

@@ -62,7 +62,7 @@ HEADERS = {
         "The Version of the player: a save may require that it is still this.", "7"
     ),
     "Warning": _header(
-        "Why the change is unusual. It was made anyway.",
+        "What is unusual about the request, or was not done as requested.",
         "299 quartermaster \"The catalogue holds no item with the id '...'.\"",
     ),
     "Deprecation": _header("When it was deprecated, in the format of RFC 9745.", "@1767225600"),

@@ -104,7 +104,11 @@ class Operation:
             names.append("Idempotency-Replayed")
         if self._is("is_recorded") and not self._is("leaves_no_entry"):
             names.append("X-History-Id")
-        if self._is("warns"):
+        bodies = self._operation.get("requestBody", {}).get("content", {}).values()
+        schemas = [self._resolve(body["schema"]) for body in bodies]
+        sent = {parameter["name"] for parameter in self._operation["parameters"]}
+        sent = sent.union(*(schema.get("properties", ()) for schema in schemas))
+        if self._is("warns") or sent & {"pageSize", "count"}:
             names.append("Warning")
         if self._is("has_version"):
             names.append("X-Version")

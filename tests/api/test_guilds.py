@@ -1,7 +1,11 @@
 """Guilds, which a game stores and the service only serves; the game sets their variables."""
 
+from datetime import datetime, timezone
+
 import pytest
 
+from app.demo.catalogue import objects
+from app.demo.world import World
 from app.privacy.store import Erasures
 from tests.applications import service
 from tests.factories import NOW, guid, make_guild
@@ -91,6 +95,12 @@ def test_a_guild_that_a_game_stores_otherwise_is_served_as_far_as_it_can_be(get,
     assert (get(path)["Name"], get()["Values"][0]["Value"]) == (odd["Name"], 0)
     assert get(f"{path}/members")["Total"] == 0
     assert (get(f"{path}/variables"), get(f"{path}/bank")) == ([], [])
+
+
+def test_the_variables_of_guilds_of_the_demo_world_are_in_its_catalogue():
+    known = {record["_id"] for record in objects() if record["Type"] == "guildvariable"}
+    for guild in World(100, datetime.now(timezone.utc), "hash").guilds(100):
+        assert guild["Variables"].keys() == known != set()
 
 
 def test_an_unknown_guild_is_a_404(get):

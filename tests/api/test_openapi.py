@@ -234,6 +234,16 @@ def test_exactly_what_must_not_be_done_twice_takes_an_idempotency_key():
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 
 
+def test_every_list_whose_size_may_be_reduced_documents_the_warning():
+    warned = {
+        n for n, (*_, op) in OPERATIONS.items() if "Warning" in op["responses"]["200"]["headers"]
+    }
+    sized = {n for n, (*_, op) in OPERATIONS.items() if "pageSize" in parameters(op)}
+    legacy = {"listPlayersByBody", "listUsersByBody", "listOnlinePlayers", "listObjectsByBody"}
+    assert sized | legacy | {"listGlobalVariables", "giveItem"} <= warned
+    assert not {"getPlayer", "takeItem"} & warned
+
+
 def test_every_field_of_an_answer_has_an_example_and_is_always_there():
     answers = [op["responses"]["200"]["content"] for _, _, op in OPERATIONS.values()]
     for content in answers:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pymongo.errors import AutoReconnect
 
+from app.auth.roles import Role
 from app.paging import Window
 from app.players.store import Players
 from app.storage.paging import pages
@@ -25,6 +26,36 @@ def players(app, world):
 
 def test_a_page_past_the_end_is_empty_with_the_right_total(players):
     assert players.list(Window(2**53, 100, 100)) == (len(NAMES), [], None)
+
+
+@pytest.mark.parametrize("size", [100, 101])
+def test_a_page_that_is_cut_says_so(client, as_role, size):
+    expected = ['299 quartermaster "{} was reduced to 100."'] if size > 100 else []
+    sent = {"headers": as_role(Role.API, Role.USERS_QUERY)}
+    for path in ("players", "players/rank", "users", "gameobjects/item", "history", "events"):
+        answer = client.get(f"/api/v1/{path}?pageSize={size}", **sent)
+        told = answer.headers.getlist("Warning")
+        assert (path, answer.status_code, told) == (
+            path,
+            200,
+            [text.format("pageSize") for text in expected],
+        )
+    for path in ("players", "players/online", "users", "gameobjects/item", "variables/global"):
+        answer = client.post(f"/api/v1/{path}", json={"count": size}, **sent)
+        told = answer.headers.getlist("Warning")
+        assert (path, answer.status_code, told) == (
+            path,
+            200,
+            [text.format("count") for text in expected],
+        )
+
+
+def test_a_list_by_body_says_that_it_ignores_the_query(client, as_role):
+    sent = {"json": {"count": 5000}, "headers": as_role()}
+    answer = client.post("/api/v1/gameobjects/item?page=1&pageSize=5000", **sent)
+    ignored = "The query was ignored: send page and count in the body."
+    warnings = answer.headers.getlist("Warning")
+    assert warnings == [f'299 quartermaster "{t}"' for t in (ignored, "count was reduced to 100.")]
 
 
 def test_lists_do_not_load_what_they_do_not_serve(players, db):
