@@ -72,6 +72,7 @@ from app.staff import routes as staff
 from app.staff.store import WAYS_IN, Roles, Staff, missing_power_role
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
+from app.storage.events import Feed
 from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
 from app.storage.unfinished import Unfinished, UnfinishedWork
@@ -225,6 +226,7 @@ def add_background(services: Services) -> None:
     services.add(
         work,
         Mover(services[Storage], list(SUBJECTS.values()), is_ready, chores),
+        Feed(services[Storage], is_ready),
         Sampler(services[Samples], services[Players], services[History], is_ready),
     )
 

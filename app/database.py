@@ -16,9 +16,9 @@ from app.players import domain as players
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.samples.store import SAMPLES
 from app.staff import domain as staff
-from app.staff.store import LOCKS, ROLES
+from app.staff.store import ROLES
 from app.storage.erasure_records import ERASURES
-from app.storage.event_log import EVENTS
+from app.storage.events import EVENTS, LOCKS
 from app.storage.journal import HISTORY
 from app.storage.limits import BUDGETS, QUOTAS
 from app.storage.schema.migrations import SCHEMA_VERSIONS

@@ -26,6 +26,7 @@ from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.progress import progress
 from app.storage.client import Storage, database_uri
+from app.storage.events import Feed
 from app.storage.schema import migrations
 from app.storage.schema.collections import (
     differences,
@@ -49,6 +50,8 @@ def init_command() -> None:
     You can repeat it at any time.
     """
     init_database(storage.db, COLLECTIONS)
+    # After a restore, what was the end of the log may mean nothing to this server.
+    Feed(storage).catch_up()
     click.echo(f"The database '{storage.db.name}' is ready, at {_version(migrations.CURRENT)}.")
 
 

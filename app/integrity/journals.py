@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from app.changes import Intent, field_changes
 from app.database import SUBJECTS
 from app.storage.client import Storage
 from app.storage.committed import committed
-from app.storage.event_log import EventLog
 from app.storage.history_entries import entries_of
 from app.storage.journal import HISTORY
 from app.storage.schema.explain_validator import Fault
@@ -56,7 +55,7 @@ def _lost_faults(count: int) -> Iterator[Fault]:
 
 def is_mended_beside(fault: Fault) -> bool:
     """Return whether a fault is repaired by moving entries, or by recording what is lost."""
-    return fault.where.partition(".")[0] in ("Journal", "JournalCount", "Entry")
+    return fault.where.partition(".")[0] in ("Journal", "JournalCount")
 
 
 def lost_numbers(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Range]]:
@@ -110,33 +109,10 @@ def gaps(known: list[Range], first: int, last: int) -> list[Range]:
     return [*missing, (first, last)] if first <= last else missing
 
 
-def event_faults(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Fault]]:
-    """Return the history entries that are not in the event log, by the repr of an id."""
-    if name != HISTORY.name:
-        return {}
-    log, history = EventLog(storage.db), storage.db[HISTORY.name]
-    oldest = history.find_one({"_id": {"$in": log.first()}}, ["At"], sort=[("At", 1)])
-    # Older entries were written before there was an event log.
-    ids = [
-        document["_id"]
-        for document in documents
-        if oldest and isinstance(document.get("At"), datetime) and document["At"] >= oldest["At"]
-    ]
-    fault = Fault("Entry", "is missing from the events: tools that poll them miss it")
-    return {repr(id_): [fault] for id_ in log.missing(ids)}
-
-
 def move_entries(storage: Storage, name: str, ids: list[Any]) -> None:
-    """Move entries from the Journals of documents to history, and add them to the event log."""
+    """Move entries from the Journals of documents to history."""
     if kind := SUBJECTS.get(name):
         storage.journals.move(kind, ids)
-    if name == HISTORY.name:
-        found = storage.db[name].find({"_id": {"$in": ids}}, ["At"])
-        times = {entry["_id"]: entry["At"] for entry in found}
-        log = EventLog(storage.db)
-        if missing := log.missing(list(times)):
-            newest = max(times[id_] for id_ in missing)
-            log.append(missing, storage.journals.expiry_of(newest))
 
 
 def with_entry(

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from app.changes import Intent
 from app.integrity.journals import (
-    event_faults,
     history_faults,
     is_mended_beside,
     lost_numbers,
@@ -68,7 +67,6 @@ class Scan:
         documents = list(documents)
         kind = KINDS[name]
         history = history_faults(self._storage, name, documents)
-        history |= event_faults(self._storage, name, documents)
         dangling = self._dangling([r for document in documents for r in kind.references(document)])
         for document in documents:
             found = document_faults(kind, document, self._limits, are_shapes_valid)

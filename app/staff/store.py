@@ -21,15 +21,14 @@ from app.naming import Lookup
 from app.staff.domain import ADMINISTERING, READS, SHAPE, SUBJECT, LastAdministrator
 from app.storage.client import Storage
 from app.storage.documents import ChangeableDocuments
+from app.storage.events import LOCKS
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.schema.plan import CollectionPlan
-from app.storage.schema.shapes import MOMENT, TEXT, object_shape
 from app.types import Document
 from app.users.domain import revoke_tokens
 from app.users.store import Users
 
 ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (UNMOVED, NOTED))
-LOCKS = CollectionPlan("locks", object_shape({"_id": TEXT, "By": TEXT, "Until": MOMENT}))
 # A process that dies with the lock blocks others for so long.
 LONGEST = timedelta(seconds=30)
 # A request waits for its turn for so long, and then has a second left for its own change.

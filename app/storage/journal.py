@@ -1,11 +1,10 @@
 """Moves entries from the Journals of documents to the history collection.
 
 A change and its entry are one atomic update: the entry is appended to the Journal of the document
-(app/storage/swap.py). From there it moves to history in four repeatable steps: read what a majority
-holds, insert it under its own id, append that id to the event log (app/storage/event_log.py), and
-remove the entry from the Journal. If a process dies in between, entries are in both places, and the
-next mover finishes the work. So a Journal only contains entries that have not moved. An index finds
-the documents that have any.
+(app/storage/swap.py). From there it moves to history in three repeatable steps: read what a
+majority holds, insert it under its own id, and remove the entry from the Journal. If a process dies
+in between, entries are in both places, and the next mover finishes the work. So a Journal only
+contains entries that have not moved. An index finds the documents that have any.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from app.changes import JOURNAL_LENGTH, PENDING, Intent, SubjectKind
 from app.storage.committed import committed
 from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
-from app.storage.event_log import EventLog
 from app.storage.history_entries import entries_of
 from app.storage.mentions import QUOTED, document_texts, entry_texts
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -159,7 +157,6 @@ class Journals:
         # Wakes the mover.
         self.is_urgent = threading.Event()
         self._may_bypass = True
-        self._event_log = EventLog(db)
         self._erasures = ErasureRecords(db)
 
     def note(self, kind: SubjectKind, id_: Any) -> None:
@@ -308,10 +305,6 @@ class Journals:
         renamed = self.with_unique_ids(refused)
         others = [entry for entry in renamed if entry not in refused]
         refused_again = _insert_missing(self._history, others)
-        # Existing entries may be missing in the log, if the process that moved them died.
-        ids = {entry["Stamp"]: entry["_id"] for entry in (*moved, *renamed)}
-        newest = max(entry["At"] for entry in moved)
-        self._event_log.append(list(ids.values()), self.expiry_of(newest))
         return len(moved) - len(refused) + len(others) - len(refused_again)
 
 

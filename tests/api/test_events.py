@@ -1,19 +1,17 @@
 """Events: all changes in the order in which they became history, each of them once."""
 
-import threading
-from itertools import chain
-
 import pytest
 from bson import ObjectId
 
 from app.auth.roles import Role
 from app.auth.scopes import Scope
-from app.changes import JOURNAL_LENGTH
 from app.game.events.schemas import EventPageSchema
-from app.storage.event_log import MOST_ENTRIES, EventLog
-from tests.factories import guid, numbered_guid
-from tests.mongod import on_mongodb
+from app.storage.client import Storage
+from app.storage.events import Feed
+from tests.applications import service
+from tests.factories import numbered_guid
 from tests.swaps import move_all
+from tests.system.programs import wait_until
 
 ITEM = numbered_guid(1)
 
@@ -39,8 +37,13 @@ def give(client, headers):
 
 
 @pytest.fixture
-def move(db):
-    return lambda: [move_all(db, name) for name in ("players", "users")]
+def move(app, db):
+    def move():
+        for name in ("players", "users"):
+            move_all(db, name)
+        Feed(service(app, Storage)).catch_up()
+
+    return move
 
 
 def walk(events, size=2, after=""):
@@ -130,6 +133,17 @@ def test_who_was_away_too_long_or_before_a_restored_backup_is_told(db, world, ev
     assert events(after=places[1]).status_code == 400
 
 
+def test_a_worker_logs_what_is_new_by_itself(app, db, world, events, give):
+    feed = Feed(service(app, Storage))
+    feed.begin()
+    try:
+        give(world.add_player())
+        move_all(db)
+        wait_until(lambda: len(events().json["Values"]) == 1)
+    finally:
+        feed.end()
+
+
 def test_an_entry_that_expired_before_the_log_is_left_out(db, world, events, give, move):
     player = world.add_player()
     for _ in range(3):
@@ -137,84 +151,3 @@ def test_an_entry_that_expired_before_the_log_is_left_out(db, world, events, giv
     move()
     db.history.delete_one({"Number": 2})
     assert [event["Number"] for event in walk(events)[0]] == [1, 3]
-
-
-def test_a_full_journal_moves_into_the_log_as_well(world, events, give):
-    player = world.add_player()
-    for _ in range(JOURNAL_LENGTH + 1):
-        give(player)
-    numbers = [event["Number"] for event in walk(events, 50)[0]]
-    assert numbers == list(range(1, JOURNAL_LENGTH + 1))
-
-
-def test_who_dies_before_the_log_is_written_loses_nothing(db, world, events, give, move):
-    """The entries are in history already, and still in the Journal."""
-    player = world.add_player()
-    give(player)
-    journal = db.players.find_one({"_id": player["_id"]})["Journal"]
-    move()
-    db.events.delete_many({})
-    db.players.update_one({"_id": player["_id"]}, {"$set": {"Journal": journal}})
-    move()
-    assert [event["Number"] for event in walk(events)[0]] == [1]
-
-
-# mongomock does not know that an index on a list is unique.
-@on_mongodb
-def test_who_dies_after_the_log_is_written_doubles_nothing(db, world, events, give, move):
-    player = world.add_player()
-    give(player)
-    journal = db.players.find_one({"_id": player["_id"]})["Journal"]
-    move()
-    db.players.update_one({"_id": player["_id"]}, {"$set": {"Journal": journal}})
-    give(player)
-    move()
-    assert [event["Number"] for event in walk(events)[0]] == [1, 2]
-
-
-@pytest.fixture
-def log(real_db):
-    return EventLog(real_db)
-
-
-def ids_in(log):
-    return [entry_id for entry_id, _ in log.after(log.end()._replace(number=0, offset=0))]
-
-
-def test_many_entries_become_several_documents(log, real_db):
-    wanted = [guid() for _ in range(2 * MOST_ENTRIES + 1)]
-    log.append(wanted, {})
-    assert ids_in(log) == wanted
-    assert real_db.events.count_documents({}) == 3
-
-
-def test_writers_at_the_same_time_leave_no_gap_and_readers_miss_nothing(log, real_db):
-    """Each entry is appended by two writers; a reader follows all the while."""
-    wanted = [[f"{writer} {number}" for number in range(16)] for writer in range(3)]
-    seen, place, ending = [], log.end(), threading.Event()
-
-    def write(ids):
-        for some in range(0, len(ids), 2):
-            log.append(ids[some : some + 2], {})
-
-    def read():
-        nonlocal place
-        is_last = False
-        while not is_last:
-            is_last = ending.is_set()
-            for entry_id, reached in log.after(place):
-                seen.append(entry_id)
-                place = reached
-
-    reader = threading.Thread(target=read)
-    writers = [threading.Thread(target=write, args=(ids,)) for ids in (*wanted, *wanted)]
-    for thread in (reader, *writers):
-        thread.start()
-    for thread in writers:
-        thread.join()
-    ending.set()
-    reader.join()
-    assert sorted(seen) == sorted(chain(*wanted))
-    assert len(set(seen)) == len(seen)
-    numbers = [event["_id"] for event in real_db.events.find(sort=[("_id", 1)])]
-    assert numbers == list(range(1, len(numbers) + 1))

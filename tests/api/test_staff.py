@@ -13,6 +13,8 @@ from app.cli.accounts import user as user_command
 from app.cli.staff import staff as staff_command
 from app.history.store import History
 from app.staff.domain import LastAdministrator
+from app.storage.client import Storage
+from app.storage.events import Feed
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import guid, make_factor
@@ -480,6 +482,7 @@ def test_history_of_roles_is_for_those_who_manage_staff(app, staff, person):
     changed = staff("PUT roles/viewer", {"Permissions": ["history.read"]})
     entry = changed.headers["X-History-Id"]
     service(app, History).move_all()
+    Feed(service(app, Storage)).catch_up()
     staff(f"GET history/{entry}")
     assert [event["Id"] for event in staff("GET events").json["Values"]] == [entry]
     viewer = person("viewer")

@@ -9,12 +9,11 @@ import bson
 from pymongo.read_preferences import ReadPreference
 
 from app.errors import InvalidCursor
-from app.history.domain import subject_of
 from app.history.store import History
 from app.paging import CursorPage
 from app.storage.client import Storage
 from app.storage.committed import majority_holds
-from app.storage.event_log import BEGINNING, EventLog, Place, PlaceLost
+from app.storage.events import BEGINNING, EventLog, Place, PlaceLost
 from app.storage.journal import HISTORY
 from app.types import Document
 
@@ -38,34 +37,34 @@ class Events:
     def list(self, cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
         """Return the entries about some kinds of documents after a cursor, the oldest first."""
         place = _place(cursor) if cursor else BEGINNING
-        wanted: list[str] = []
+        following = islice(self._log.after(place), MOST_READ)
+        entries: list[Document] = []
         try:
-            for entry_id, reached in islice(self._log.after(place), MOST_READ):
-                place = reached
-                subject = subject_of(entry_id)
-                if subject and subject[0] in kinds:
-                    wanted.append(entry_id)
-                if len(wanted) == size:
-                    break
+            while len(entries) < size and (some := dict(islice(following, size))):
+                found = self._read(list(some))
+                for entry_id, reached in some.items():
+                    if len(entries) < size:
+                        place = reached
+                        if entry_id in found and found[entry_id]["Subject"]["Kind"] in kinds:
+                            entries.append(found[entry_id])
         except PlaceLost:
             raise InvalidCursor(
                 "Is older than what is kept, or from before a backup was restored: begin anew."
             ) from None
-        return CursorPage(self._read(wanted), _cursor(place))
+        events = [
+            {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
+            for event, entry in zip(self._history.serve(entries), entries, strict=True)
+        ]
+        return CursorPage(events, _cursor(place))
 
-    def _read(self, entry_ids: Sequence[str]) -> Sequence[Document]:
+    def _read(self, entry_ids: Sequence[str]) -> dict[str, Document]:
         found = self._find(entry_ids)
         missing = [id_ for id_ in entry_ids if id_ not in found]
         # A missing entry has normally expired, which happens before its place in the log expires.
         # But a primary that is cut off may lack it: then this write fails, and no entry is skipped.
         if missing and majority_holds(self._entries, {"_id": {"$in": missing}}):
             found = self._find(entry_ids)
-        entries = [found[id_] for id_ in entry_ids if id_ in found]
-        served = self._history.serve(entries)
-        return [
-            {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
-            for event, entry in zip(served, entries, strict=True)
-        ]
+        return found
 
     def _find(self, entry_ids: Sequence[str]) -> dict[str, Document]:
         found = self._entries.find({"_id": {"$in": entry_ids}})

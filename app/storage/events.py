@@ -1,0 +1,270 @@
+"""The log of history entries in the order of their arrival, for tools that poll it.
+
+The log is a sequence of numbered documents, each with the ids of some entries. A reader that
+remembers a number misses nothing, whatever the clocks, because a document never appears before one
+that a reader has already seen: who appends one knows that a majority has the one before.
+
+One worker at a time, by a lease, reads what is inserted into history from a change stream, and
+appends it together with the stream's resume token, so whoever takes over continues behind the last
+document. Two workers that both believe to have the lease do no harm: numbers are unique, and so are
+the entries of all documents. If the stream cannot be resumed, because the oplog is too short or
+history was restored, the worker looks for what the log lacks, and begins a new stream.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pymongo
+from bson import ObjectId
+from pymongo.database import Database
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+
+from app.changes import KINDS
+from app.storage.client import LONG_WORK_SECONDS, Storage
+from app.storage.committed import committed, majority_holds
+from app.storage.errors import explain
+from app.storage.journal import HISTORY
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import ARRAY, COUNT, MOMENT, STAMP, TEXT, object_shape
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+EVENTS = CollectionPlan(
+    "events",
+    object_shape({"_id": COUNT, "Entries": ARRAY, "Stamp": STAMP}),
+    (index("entries", "Entries", unique=True), expiry()),
+)
+LOCKS = CollectionPlan("locks", object_shape({"_id": TEXT, "By": TEXT, "Until": MOMENT}))
+# The maximum number of entries in one document, and so of those that a reader skips.
+MOST_ENTRIES = 500
+PAUSE_SECONDS = 0.01
+# How many documents a reader fetches at once: on a busy day, each is full.
+READ_AT_ONCE = 8
+
+LEASE = {"_id": "events"}
+LEASE_TIME = timedelta(seconds=3)
+# How often the leader renews its lease, and the others try to take it.
+RENEW_SECONDS = 1.0
+# For so long, entries are collected: a document for each would cost several times as much.
+COLLECT_SECONDS = 0.05
+# How often a quiet stream is read.
+QUIET_SECONDS = 0.2
+# How long a worker that is stopping may take to give its lease back.
+LAST_SECONDS = 1.0
+# An entry may be older than the log's last one by the length of a transaction, or by what a game
+# has done to the clock of a document.
+LOOK_BACK = timedelta(days=2)
+INSERTS: list[Document] = [
+    {"$match": {"operationType": "insert"}},
+    {"$project": {"documentKey": 1}},
+]
+
+
+class Place(NamedTuple):
+    """The position of a reader: the last entry it has read; the stamp identifies the log."""
+
+    number: int
+    offset: int
+    stamp: ObjectId | None
+
+
+BEGINNING = Place(0, 0, None)
+# Stands in for the last document of an empty log.
+EMPTY: Document = {"_id": 0, "Entries": [], "Stamp": None}
+
+
+class PlaceLost(Exception):
+    """The log no longer contains the position of a reader: it expired, or a backup was restored."""
+
+
+class EventLog:
+    """The log of one database."""
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._events = db[EVENTS.name]
+        self._committed = committed(self._events)
+
+    def append(self, entry_ids: Sequence[str], number: int, **fields: Any) -> int:
+        """Append entries behind a number, unless the log has them; return the last number."""
+        while entry_ids:
+            event = {"_id": number + 1, "Entries": entry_ids, "Stamp": ObjectId(), **fields}
+            try:
+                self._events.insert_one(event)
+                return number + 1
+            except DuplicateKeyError:
+                # Another worker has taken this number, or logged some of the entries. A majority
+                # will soon hold what it has inserted, or this primary will step down.
+                time.sleep(PAUSE_SECONDS)
+                entry_ids, number = self.missing(entry_ids), self.last()["_id"]
+        return number
+
+    def missing(self, entry_ids: Sequence[str]) -> Sequence[str]:
+        """Return the entries that are not in the log, as a majority holds it."""
+        known: set[str] = set()
+        for event in self._committed.find({"Entries": {"$in": entry_ids}}, ["Entries"]):
+            known.update(event["Entries"])
+        return [id_ for id_ in entry_ids if id_ not in known]
+
+    def last(self) -> Document:
+        """Return the last document, as a majority holds it."""
+        return self._committed.find_one({}, sort=[("_id", -1)]) or EMPTY
+
+    def end(self) -> Place:
+        """Return the position after the last entry."""
+        last = self.last()
+        return Place(last["_id"], len(last["Entries"]), last["Stamp"])
+
+    def after(self, place: Place) -> Iterator[tuple[str, Place]]:
+        """Yield the ids of entries after a position, each with the position after it."""
+        events = self._from(place.number)
+        if place.number and not (events and events[0]["Stamp"] == place.stamp):
+            # A primary that is cut off may not know it yet; then this write fails, and the reader
+            # can retry.
+            if not majority_holds(self._events, {"_id": place.number, "Stamp": place.stamp}):
+                raise PlaceLost
+            events = self._from(place.number)
+        skip = place.offset
+        while events:
+            for event in events:
+                for offset, entry_id in enumerate(event["Entries"][skip:], start=skip + 1):
+                    yield entry_id, Place(event["_id"], offset, event["Stamp"])
+                skip = 0
+            events = self._from(events[-1]["_id"] + 1)
+
+    def _from(self, number: int) -> Sequence[Document]:
+        """Return some documents, starting with a number."""
+        found = self._committed.find({"_id": {"$gte": number}}, sort=[("_id", 1)])
+        return list(found.limit(READ_AT_ONCE))
+
+
+class Feed:
+    """The thread of a worker that appends new entries to the log while it has the lease."""
+
+    def __init__(self, storage: Storage, is_ready: Callable[[], bool] = lambda: True) -> None:
+        self._storage = storage
+        self._is_ready = is_ready
+        self._log = EventLog(storage.db)
+        self._history = committed(storage.db[HISTORY.name])
+        self._locks = storage.db[LOCKS.name]
+        self._name = str(ObjectId())
+        self._ended = threading.Event()
+
+    def begin(self) -> None:
+        threading.Thread(target=self._run, name="feed", daemon=True).start()
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Stop, and let another worker take over at once."""
+        self._ended.set()
+        atexit.unregister(self.end)
+        with suppress(PyMongoError), pymongo.timeout(LAST_SECONDS):
+            mine = {**LEASE, "By": self._name}
+            self._locks.update_one(mine, {"$set": {"Until": self._storage.clock.now()}})
+
+    def _run(self) -> None:
+        while not self._ended.wait(RENEW_SECONDS):
+            try:
+                if self._is_ready():
+                    self._lead()
+            except PyMongoError as error:
+                level = logging.WARNING if explain(error) else logging.ERROR
+                log.log(level, "The events wait for the database, will retry: %s", error)
+            except Exception:  # the thread must survive: the next try may succeed
+                log.exception("New entries could not be added to the events, will retry.")
+
+    def _lead(self) -> None:
+        """Append new entries for as long as this worker has the lease."""
+        if not self._renew():
+            return
+        last, lease = self._log.last(), committed(self._locks).find_one(LEASE) or {}
+        # Documents of earlier releases, and those of catch_up, have no token.
+        start = {"resume_after": last["Token"]} if "Token" in last else None
+        if lease.get("Number") == last["_id"]:
+            start = lease["Start"]
+        # mongomock has no change streams.
+        if self._storage.is_mock or not start or not self._follow(last["_id"], start):
+            self.catch_up()
+
+    def _renew(self, **position: Any) -> bool:
+        """Take the lease or keep it, with a position in the stream; return whether one has it."""
+        now = self._storage.clock.now()
+        free = {**LEASE, "$or": [{"Until": {"$lt": now}}, {"By": self._name}]}
+        mine = {"By": self._name, "Until": now + LEASE_TIME, **position}
+        try:
+            self._locks.update_one(free, {"$set": mine}, upsert=True)
+        except DuplicateKeyError:
+            return False
+        return True
+
+    def _follow(self, number: int, start: Document) -> bool:
+        """Append what the stream brings; return False if it cannot be resumed."""
+        # It never waits for changes: a waiting cursor returns each of them alone.
+        options = {**start, "max_await_time_ms": 1, "batch_size": MOST_ENTRIES}
+        renewed, pause = time.monotonic(), COLLECT_SECONDS
+        try:
+            with self._history.watch(INSERTS, **options) as stream:
+                while stream.alive and not self._ended.wait(pause):
+                    new: list[str] = []
+                    while len(new) < MOST_ENTRIES and (change := stream.try_next()):
+                        new.append(change["documentKey"]["_id"])
+                    token = stream.resume_token
+                    if new:
+                        number = self._log.append(new, number, **self._expiry(), Token=token)
+                    pause = COLLECT_SECONDS if new else QUIET_SECONDS
+                    if time.monotonic() > renewed + RENEW_SECONDS:
+                        # Other writes fill the oplog: the token of a last entry becomes too old.
+                        if not self._renew(Number=number, Start={"resume_after": token}):
+                            return True
+                        renewed = time.monotonic()
+                # It ends when history is dropped.
+                return bool(stream.alive)
+        except OperationFailure as error:
+            if explain(error):
+                raise
+            log.warning("The events begin a new stream, and look for missing entries: %s", error)
+            return False
+
+    def catch_up(self) -> None:
+        """Append the entries that the log lacks, and let the stream begin after them."""
+        last, now = self._log.last(), self._storage.clock.now()
+        since = min(now, last["Stamp"].generation_time if last["Stamp"] else now) - LOOK_BACK
+        stages: list[Document] = [
+            {"$match": {"Subject.Kind": {"$in": KINDS}, "At": {"$gte": since}}},
+            {"$sort": {"At": 1, "Version": 1, "_id": 1}},
+            {"$project": {"_id": 1}},
+        ]
+        number, start = last["_id"], None
+        with pymongo.timeout(LONG_WORK_SECONDS):
+            if self._storage.is_mock:
+                found: Iterator[Document] = iter(self._history.aggregate(stages))
+            else:
+                # All entries of one moment: the stream has the others, and keeps their order.
+                start = self._storage.db.command("ping")["operationTime"]
+                found = self._storage.db.cursor_command(
+                    "aggregate",
+                    HISTORY.name,
+                    pipeline=stages,
+                    hint="time",
+                    allowDiskUse=True,
+                    cursor={},
+                    readConcern={"level": "snapshot", "atClusterTime": start},
+                )
+            while some := [entry["_id"] for entry in islice(found, MOST_ENTRIES)]:
+                number = self._log.append(self._log.missing(some), number, **self._expiry())
+                self._renew()
+        position = {"Number": number, "Start": {"start_at_operation_time": start}}
+        nobody = {"By": "", "Until": now}
+        self._locks.update_one(LEASE, {"$set": position, "$setOnInsert": nobody}, upsert=True)
+
+    def _expiry(self) -> Document:
+        return self._storage.journals.expiry_of(self._storage.clock.now())
