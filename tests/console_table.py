@@ -61,6 +61,7 @@ POST  /console/users/[user]/keys                api users.query users.manage
 POST  /console/users/[user]/keys/[one]/rotate   api users.query users.manage
 POST  /console/users/[user]/keys/[one]/revoke   api users.query users.manage
 POST  /console/users/[user]/second-factor       api users.query users.manage
+POST  /console/users/[user]/reset-sign-in       api users.query users.manage
 POST  /console/users/[user]/erase               api users.query users.manage
 GET   /console/game                             api
 GET   /console/history.csv                      api
@@ -87,8 +88,8 @@ POST  /console/batches/[ended]/undo             api
 POST  /console/batches/[ended]/retry            api
 GET   /console/approvals                        api
 GET   /console/approvals/[own_approval]         api
-POST  /console/approvals/[approval]/approve     api users.query users.manage
-POST  /console/approvals/[approval]/decline     api users.query users.manage
+POST  /console/approvals/[approval]/approve     approve
+POST  /console/approvals/[approval]/decline     approve
 POST  /console/approvals/[own_approval]/withdraw  api
 GET   /console/catalogue                        api
 GET   /console/catalogue/[type]                 api
@@ -159,6 +160,7 @@ FIELDS = {
     "password": {"new": "long enough", "again": "long enough", "confirm": USER},
     "[user]/sign-out": {"confirm": USER},
     "[user]/second-factor": {"confirm": USER},
+    "[user]/reset-sign-in": {"Email": "moved@example.com", "reason": "Lost."},
     "value": {"value": "1"},
 }
 # The rule of one view may have several rows, as its converter any() has words.

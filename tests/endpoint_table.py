@@ -148,8 +148,8 @@ TABLE = """
  +  POST   /api/v1/approvals                                     api                        | none
  +  GET    /api/v1/approvals                                     api                        | none
  +  GET    /api/v1/approvals/[own_approval]                      api                        | none
- +  POST   /api/v1/approvals/[approval]/approve                  api users.query users.manage| none
- +  POST   /api/v1/approvals/[approval]/decline                  api users.query users.manage| none
+ +  POST   /api/v1/approvals/[approval]/approve                  approve                   | none
+ +  POST   /api/v1/approvals/[approval]/decline                  approve                   | none
  +  POST   /api/v1/approvals/[own_approval]/withdraw             api                        | none
  +  GET    /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys                                          api                        | none

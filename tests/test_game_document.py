@@ -58,7 +58,7 @@ TYPES = {
     "map of notes": shapes.NOTES,
     "map of keys": users.KEYS,
     "powers": users.SHAPE["properties"]["Power"],
-    "reset code": users.RESET_SHAPE,
+    "reset code": users.CODE_SHAPE,
     "second factor": users.SECOND_FACTOR,
     "members": PLANS["guilds"].shape["properties"]["Members"],
     "identity": users.OPENID,

@@ -58,6 +58,7 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     kind, by = kind_named(name), origin(otherwise=why)
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
+    guard.caller().require(*kind.needs)
     found, stored_args = kind.find(subject, args), kind.resolve(args)
     request: Document = {"Operation": name, "Subject": found, "Arguments": stored_args}
     kind.require(guard.caller(), request)
@@ -99,8 +100,11 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
     The approver's own limits apply, and the items count to the approver's day.
     """
     request, kind = _decidable(id_)
-    if _was_decided(request, "approved", "done"):
+    if _was_decided(request, "approved"):
         return finish(request)
+    if _was_decided(request, "done"):
+        entry = {"_id": request["Entry"]} if "Entry" in request else None
+        return request, Applied(None, replayed=True, entry=entry)
     if request["State"] not in LISTS["waiting"]:
         raise AlreadyDecided(request["State"])
     _require_asker(request, kind)

@@ -67,7 +67,8 @@ def as_planned(rule: Rule, kind: SubjectKind, plan: list[Document]) -> Rule:
 
     def checked(document: Document) -> Change:
         change = rule(document)
-        own = [one for one in plan if one["Path"].partition(".")[0] in change.fields]
+        names = {kind.secret.get(name, name) for name in change.fields}
+        own = [one for one in plan if one["Path"].partition(".")[0] in names]
         if field_changes(kind, document, change.fields) != own:
             raise PlanChanged
         return change

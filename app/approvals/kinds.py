@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from app.approvals.domain import as_planned
+from app.auth import guard
 from app.auth.callers import Caller, Callers
 from app.auth.permissions import LIMIT_NAMES, LIMITED, RIGHTS, Permission
 from app.auth.spending import Moved
@@ -30,6 +31,9 @@ from app.players import domain as players_domain
 from app.players.deletion.store import Deletions
 from app.players.operations import DELETE
 from app.players.store import Players
+from app.second_factor.domain import OwnSignIn
+from app.second_factor.management import reset_sign_in
+from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
 from app.staff import domain as staff_domain
 from app.staff.operations import (
     CHANGE_ROLE,
@@ -44,6 +48,7 @@ from app.staff.operations import (
 from app.staff.store import Roles, Staff
 from app.types import Document
 from app.users import domain as users_domain
+from app.users.domain import require_email
 from app.users.store import Users
 
 batches = current(Batches)
@@ -70,8 +75,8 @@ class Kind(NamedTuple):
     arguments: Any
     # Returns the subject by its name or id, or by the arguments; raises NotFound.
     find: Callable[[str, Document], Document]
-    # Raises unless a caller may do it, whatever the limits.
-    require: Callable[[Caller, Document], None]
+    # The permissions for it. Without them, nothing is looked up.
+    needs: tuple[Permission, ...]
     # Returns the changes that it would make, or raises why it is impossible or not allowed.
     preview: Callable[[Document], list[Document]]
     make: Callable[[Document, Intent], Applied]
@@ -85,6 +90,13 @@ class Kind(NamedTuple):
     resolve: Callable[[Document], Document] = lambda args: args
     # Whether approving it asks for the password again, as the form of the change does.
     is_sensitive: bool = False
+    # Raises unless a caller with the permissions may do it, whatever the limits.
+    allow: Callable[[Caller, Document], None] = lambda *_: None
+
+    def require(self, caller: Caller, request: Document) -> None:
+        """Raise unless a caller may do it, whatever the limits."""
+        caller.require(*self.needs)
+        self.allow(caller, request)
 
 
 def find_player(text: str, _: Document) -> Document:
@@ -108,10 +120,6 @@ def key_of(request: Document) -> Any:
     return subject["Id"] if subject["Kind"] == "role" else Lookup.parse(subject["Id"])
 
 
-def needs(operation: Operation) -> Callable[[Caller, Document], None]:
-    return lambda caller, _: caller.require(*operation.permissions)
-
-
 def operation_kind(
     operation: Operation,
     store: Store,
@@ -133,7 +141,7 @@ def operation_kind(
     return Kind(
         operation.arguments,
         find,
-        needs(operation),
+        operation.permissions,
         preview_changes,
         make_change,
         lambda request: moves(request["Arguments"]) if moves else None,
@@ -168,9 +176,9 @@ def entry_of(request: Document) -> Document:
     return history.get(request["Arguments"]["id"])
 
 
-def require_undo(caller: Caller, request: Document) -> None:
-    is_own = entry_of(request)["By"]["UserId"] == caller.id
-    caller.require(Permission.UNDO_OWN if is_own else Permission.UNDO_ANY)
+def allow_undo(caller: Caller, request: Document) -> None:
+    if entry_of(request)["By"]["UserId"] != caller.id:
+        caller.require(Permission.UNDO_ANY)
     if request["Subject"]["Kind"] == "user":
         caller.require(Permission.USERS_READ)
 
@@ -236,11 +244,25 @@ def preview_invitation(request: Document) -> list[Document]:
     ]
 
 
+def allow_reset(caller: Caller, request: Document) -> None:
+    """Raise unless it is somebody else's sign-in: its holder neither asks nor approves."""
+    if request["Subject"]["Id"] == caller.id:
+        raise OwnSignIn
+
+
+def preview_reset(request: Document) -> list[Document]:
+    """Raise if the caller may not reset a sign-in; a plan would contain secrets."""
+    guard.require_peer(users.get(key_of(request), *RIGHTS))
+    if email := request["Arguments"]["Email"]:
+        require_email(email, "Email")
+    return []
+
+
 KINDS = {
     DELETE.name: Kind(
         None,
         find_player,
-        needs(DELETE),
+        DELETE.permissions,
         preview_deletion,
         lambda request, meant: deletions.delete(key_of(request), meant),
         lambda _: str(DELETE.moves),
@@ -249,7 +271,7 @@ KINDS = {
     TRANSFER.name: Kind(
         TRANSFER.arguments,
         find_player,
-        needs(TRANSFER),
+        TRANSFER.permissions,
         lambda request: transfers.preview(key_of(request), request["Arguments"]),
         make_transfer,
         transfer_moves,
@@ -258,23 +280,35 @@ KINDS = {
     UNDO.name: Kind(
         UNDO.arguments,
         find_changed,
-        require_undo,
+        UNDO.permissions,
         lambda request: preview_undo(
             entry_of(request), request["Arguments"].get("is_partial", False)
         )["Changes"],
         make_undo,
         undo_moves,
+        allow=allow_undo,
     ),
     RUN_BATCH: Kind(
         None,
         find_batch,
-        lambda caller, request: batch_access.require_permissions(caller, batch_of(request)),
+        (Permission.BATCHES_RUN,),
         lambda _: [],
         approve_batch,
+        allow=lambda caller, request: batch_access.require_permissions(caller, batch_of(request)),
         require_limits=lambda caller, request: batch_access.require_limits(
             caller, batch_of(request)
         ),
         title="Run the batch",
+    ),
+    RESET_SIGN_IN.name: Kind(
+        RESET_SIGN_IN.arguments,
+        find_user,
+        RESET_FACTOR.permissions,
+        preview_reset,
+        lambda request, meant: reset_sign_in(key_of(request), request["Arguments"]["Email"], meant),
+        title="Reset the sign-in",
+        is_sensitive=True,
+        allow=allow_reset,
     ),
     SET_ROLES.name: operation_kind(SET_ROLES, staff, find_user, "Set the roles", changes_by_roles),
     CREATE_ROLE.name: operation_kind(CREATE_ROLE, roles, find_role, "Make the role"),
@@ -284,7 +318,7 @@ KINDS = {
         INVITE.arguments,
         # The account does not exist yet.
         lambda _, args: {"Kind": "user", "Id": None, "Name": args["Name"]},
-        needs(INVITE),
+        INVITE.permissions,
         preview_invitation,
         lambda request, meant: invite(request["Arguments"], meant),
         title="Invite a colleague",

@@ -10,7 +10,7 @@ from itertools import islice
 from app.approvals.kinds import Kind
 from app.auth.callers import Caller, CallerGone, Callers
 from app.auth.permissions import RIGHTS, Permission
-from app.errors import Forbidden, NotFound, Unavailable
+from app.errors import Conflict, Forbidden, NotFound, Unavailable
 from app.history.access import with_current_names
 from app.http.context import current, setting
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
@@ -87,6 +87,6 @@ def _approvers(request: Document, kind: Kind) -> Iterator[Document]:
         caller = Caller(user["_id"], str(user.get("Name")), callers.rights(user))
         is_other = user["_id"] != request["By"]["UserId"] and not is_in_force(user, BAN, now)
         if is_other and caller.may(Permission.APPROVE) and email_as_sent(user.get("Email") or ""):
-            with suppress(Forbidden):
+            with suppress(Forbidden, Conflict):
                 kind.require(caller, request)
                 yield user

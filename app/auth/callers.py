@@ -94,7 +94,7 @@ class Caller(NamedTuple):
         return True
 
     def _refusal(self, permission: Permission) -> QuartermasterError:
-        if self.rights.roles:
+        if self.rights.roles or permission is Permission.APPROVE:
             return PermissionMissing(permission.value)
         return RoleMissing(permission.role.value)
 

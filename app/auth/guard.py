@@ -82,12 +82,14 @@ def _declare(
     return view
 
 
-def contract_roles(permissions: tuple[Permission, ...] | None) -> tuple[Role, ...]:
+def contract_roles(permissions: tuple[Permission, ...] | None) -> tuple[str, ...]:
     """Return the roles of the contract that include permissions, each after the one it requires."""
     if permissions is None:
         return ()
+    if Permission.APPROVE in permissions:  # no role of the contract includes it
+        return (Permission.APPROVE.value,)
     highest = max((list(Role).index(one.role) for one in permissions), default=0)
-    return tuple(Role)[: highest + 1]
+    return tuple(role.value for role in Role)[: highest + 1]
 
 
 def public(view: View) -> View:

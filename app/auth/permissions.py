@@ -94,8 +94,9 @@ SCOPE_NAMES = {
 
 
 def permissions_of_power(power: Any) -> frozenset[Permission]:
+    """Return what Power stands for: nobody approves by Power alone."""
     held = roles_of(power)
-    return frozenset(permission for permission in Permission if permission.role in held)
+    return frozenset(p for p in Permission if p.role in held) - {Permission.APPROVE}
 
 
 class Limits(NamedTuple):
@@ -139,9 +140,18 @@ class Rights(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+def lacking(own: Rights, other: Rights) -> frozenset[Permission]:
+    """Return what somebody does not have of what another may do.
+
+    The role users.manage of Power does not approve, but gives that to others.
+    """
+    gives = {Permission.APPROVE} if Role.USERS_MANAGE.value in own.names else frozenset()
+    return other.permissions - own.permissions - gives
+
+
 def covers(own: Rights, other: Rights) -> bool:
     """Tell whether somebody may do all that another may, and as much of it."""
-    if not other.permissions <= own.permissions:
+    if lacking(own, other):
         return False
     for most, given, limited in zip(own.limits, other.limits, LIMITED, strict=True):
         if most is not None and other.permissions & limited and (given is None or given > most):

@@ -15,7 +15,7 @@ from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
 from app.auth.callers import Callers
-from app.auth.permissions import RIGHTS
+from app.auth.permissions import RIGHTS, role_names
 from app.auth.roles import Role, roles_of, with_role, without_role
 from app.auth.tokens import AccessTokens
 from app.cli.intents import intent, reason_option, report
@@ -243,8 +243,10 @@ def roles_line(name: str, power: dict[str, bool]) -> str:
 @name_argument
 @with_appcontext
 def token(name: str) -> None:
-    """Print an access token of a user, for scripts and experiments."""
+    """Print an access token of a user without a role of staff, for scripts and experiments."""
     account = users.get(Lookup.parse(name), *RIGHTS, "PasswordVersion", "SecondFactor")
+    if role_names(account):
+        raise Invalid(f"{name} has a role of staff, so only its holder signs in. Create a key.")
     if not callers.rights(account).permissions:
         raise Invalid(
             f"{name} lacks the role 'api'; grant it with quartermaster api grant {name} api."

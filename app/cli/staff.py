@@ -20,6 +20,8 @@ from app.moderation.penalties import BAN
 from app.naming import Lookup, printable
 from app.oauth.sign_ins import allow_password
 from app.operations import Operation
+from app.second_factor.management import reset_sign_in
+from app.second_factor.operations import RESET_SIGN_IN
 from app.staff.domain import public_role, public_staff
 from app.staff.operations import (
     CHANGE_ROLE,
@@ -31,6 +33,7 @@ from app.staff.operations import (
 )
 from app.staff.store import Roles, Staff
 from app.types import Document
+from app.users.domain import require_email
 from app.users.store import RECORD, Users
 
 accounts = current(Staff)
@@ -142,16 +145,27 @@ def enable(name: str, reason: str | None) -> None:
 
 @staff.command("rescue")
 @name_argument
+@click.option(
+    "--sign-in", is_flag=True, help="Instead, remove its second factor and end its sign-ins."
+)
+@click.option("--email", default="", help="Instead, do that, and give it a new address.")
 @reason_option
-def rescue(name: str, reason: str | None) -> None:
+def rescue(name: str, sign_in: bool, email: str, reason: str | None) -> None:
     """Make a user an administrator, whatever the roles are now: the way in if nobody has one.
 
     Enables and unbans the account, and gives it the role administrator; if that was removed, or no
     longer has all permissions, a role of its own, rescue. If passwords are off for staff, the
-    account may sign in with its password for an hour.
+    account may sign in with its password for an hour. With --sign-in or --email, it only resets a
+    lost sign-in, where no two colleagues of its holder can do that together.
     """
     key = Lookup.parse(name)
     found = users.get(key, *RECORD)
+    if sign_in or email:
+        if email:
+            require_email(email, "--email")
+        reset_sign_in(key, email, intent(RESET_SIGN_IN, reason))
+        report(f"Reset the sign-in of {name}.", "reset the sign-in of %s", name)
+        return
     given, known = role_with_everything(reason), roles.all()
     kept = [held for held in public_staff(found)["Roles"] if held in known and held != given]
     make(SET_ROLES, key, reason, Roles=[*kept, given])

@@ -20,6 +20,7 @@ ROLES = {
     "api": "Use the API: enough for players and the catalogue.",
     "users.query": "Read accounts and their history, register accounts, ban, mute and write notes.",
     "users.manage": "Change accounts without their passwords; end sign-ins, manage keys, erase.",
+    "approve": "Not a role but a permission, which only a role of staff has: approve requests.",
 }
 SECURITY: dict[str, Any] = {
     "password": {

@@ -59,7 +59,7 @@ class Operation:
         self._view = view
         self._schemas = schemas
         self._path_parameters = parameters_of(rule, operation).values()
-        self._roles = [role.value for role in view.access]
+        self._roles = list(view.access)
         self._scopes: tuple[str, ...] | None = view.scopes
 
     def complete(self) -> None:

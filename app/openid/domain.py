@@ -10,6 +10,7 @@ from typing import Any
 from app.changes import Change
 from app.errors import Forbidden, Unavailable
 from app.naming import compose
+from app.staff.domain import without_code
 from app.types import Document, whole
 from app.users.domain import is_email, is_username
 
@@ -105,4 +106,4 @@ def proof_time(claims: Mapping[str, Any], is_again: bool, now: datetime) -> date
 
 
 def set_group_roles(user: Document, *, roles: list[str]) -> Change:
-    return Change({"GroupRoles": roles}, None)
+    return Change({"GroupRoles": roles, **without_code(user)}, None)

@@ -54,7 +54,7 @@ def sign_in(claims: Document) -> Document:
         rule = partial(set_group_roles, roles=roles)
         meant = _intent(SET_GROUP_ROLES, user["_id"], user["Name"])
         try:
-            staff.change(Lookup.parse(user["_id"]), RIGHTS, rule, meant)
+            staff.change(Lookup.parse(user["_id"]), (*RIGHTS, "Reset"), rule, meant)
             user["GroupRoles"] = roles
         except LastAdministrator as error:
             log.warning("%s keeps the roles of former groups: %s", user["Name"], error)

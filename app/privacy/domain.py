@@ -32,8 +32,7 @@ EXPORT = "export-personal-data"
 # The fields of an account that closing it reads and changes.
 CLOSED_FIELDS = (
     *("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests"),
-    "SecondFactor",
-    *("OpenId", "Roles", "GroupRoles"),
+    *("Invitation", "SecondFactor", "OpenId", "Roles", "GroupRoles"),
 )
 ERASED_AT = "ErasedAt"
 DUE = "ErasureDue"
@@ -116,8 +115,7 @@ def close(user: Document, *, now: datetime) -> Change:
         "Reset": None,
         "Keys": {},
         "KeyDigests": [],
-        **({"SecondFactor": None} if user.get("SecondFactor") else {}),
-        **({"OpenId": None} if user.get("OpenId") else {}),
+        **{name: None for name in ("Invitation", "SecondFactor", "OpenId") if user.get(name)},
         **{name: [] for name in ("Roles", "GroupRoles") if user.get(name)},
         ERASED_AT: now,
     }

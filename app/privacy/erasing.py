@@ -77,8 +77,7 @@ def _deadline() -> float | None:
     return None if arrival() is None else monotonic() + erasures.request_seconds
 
 
-def _require_eraser(caller: Caller, request: Document) -> None:
-    caller.require(*ERASE_USER.permissions)
+def _allow(caller: Caller, request: Document) -> None:
     if request["Subject"]["Id"] == caller.id:
         raise OwnAccount
 
@@ -101,9 +100,10 @@ def _erase_approved(request: Document, intent: Intent) -> Applied:
 KINDS[ERASE] = Kind(
     ERASE_USER.arguments,
     find_user,
-    _require_eraser,
+    ERASE_USER.permissions,
     _preview_erasure,
     _erase_approved,
     title="Erase the person",
     is_sensitive=True,
+    allow=_allow,
 )

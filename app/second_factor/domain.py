@@ -12,9 +12,9 @@ from pyotp.totp import TOTP
 from pyotp.utils import strings_equal
 
 from app.changes import Change
-from app.errors import Conflict, Invalid
+from app.errors import Conflict, Forbidden, Invalid
 from app.types import Document, whole
-from app.users.domain import new_code, revoke_tokens
+from app.users.domain import change_email, new_code, revoke_tokens
 
 FIELD = "SecondFactor"
 READS = (FIELD, "PasswordVersion")
@@ -52,6 +52,10 @@ class OwnFactor(Conflict):
     """Whoever steals a session must not get rid of the second factor."""
 
     sentence = "Nobody can reset their own second factor: switch it off with a code instead."
+
+
+class OwnSignIn(Forbidden):
+    sentence = "Nobody asks for or approves a reset of their own sign-in: ask colleagues."
 
 
 def has_factor(user: Document) -> bool:
@@ -122,6 +126,13 @@ def reset(user: Document) -> Change:
     """Remove the second factor of somebody who has lost it."""
     _factor_of(user)
     return Change({FIELD: None}, None)
+
+
+def reset_sign_in(user: Document, *, email: str) -> Change:
+    """Remove a lost second factor, replace a lost address if there is a new one, end sign-ins."""
+    fields = {**change_email(user, new=email).fields} if email else {"Reset": None}
+    fields |= {FIELD: None} if has_factor(user) else {}
+    return Change({**fields, **revoke_tokens(user).fields}, None)
 
 
 def recovery_codes_left(user: Document) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyotp
 
 from app.auth import guard
+from app.auth.callers import Callers
 from app.auth.guesses import Guess, guess_by_address
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Change, Intent, Origin
@@ -23,8 +24,9 @@ from app.second_factor.domain import READS, new_recovery_codes
 from app.second_factor.operations import USE_RECOVERY_CODE
 from app.second_factor.vault import Vault
 from app.types import Document
+from app.users.domain import require_not_staff
 from app.users.mail import Mailer
-from app.users.store import Users
+from app.users.store import ADDRESS, Users
 
 log = logging.getLogger("quartermaster")
 
@@ -33,6 +35,7 @@ SET_UP_SECONDS = 3600
 TOO_OLD = "This page is too old: scan the QR code again, and type the code of the new entry."
 NEW_SECRET = "new secret"  # noqa: S105 (the purpose of what is sealed)
 
+callers = current(Callers)
 mailer = current(Mailer)
 users = current(Users)
 vault = current(Vault)
@@ -116,21 +119,41 @@ def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:
     user = users.get(key, "Name", "Email", *RIGHTS)
     if user["_id"] == intent.origin.user_id:
         raise domain.OwnFactor
+    require_not_staff(user)
     if intent.origin.user_id is not None:  # not at the command line
         guard.require_peer(user)
     applied = users.change(key, READS, domain.reset, intent)
-    return applied, applied.replayed or _tell_owner(user, intent.origin.name)
+    told = applied.replayed or _tell_owner(
+        user, "second factor", "second_factor_reset", by=intent.origin.name
+    )
+    return applied, told
 
 
-def _tell_owner(user: Document, by: str) -> bool:
+def reset_sign_in(key: Lookup, email: str, intent: Intent) -> Applied:
+    """Reset a lost sign-in, and tell its holder at the former and at the new address."""
+    user, by = users.get(key, "Name", "Email"), intent.origin
+    rule = partial(domain.reset_sign_in, email=email)
+    applied = users.change_address(key, email, (*ADDRESS, *READS), rule, intent)
+    users.sweep_tokens(key)
+    callers.forget()
+    approver = (by.approved_by or {}).get("Name")
+    for address in dict.fromkeys(filter(None, [user["Email"], email])):
+        holder = {**user, "Email": address}
+        if not applied.replayed:
+            _tell_owner(
+                holder, "sign-in", "sign_in_reset", by=by.name, approver=approver, moved=email
+            )
+    return applied
+
+
+def _tell_owner(user: Document, what: str, template: str, **facts: str | None) -> bool:
     if not email_as_sent(user["Email"]):
         return False
-    subject = f"Your second factor for {setting('GAME_NAME')} was reset"
+    subject = f"Your {what} for {setting('GAME_NAME')} was reset"
     try:
         with mailer.slot():
-            mailer.send(subject, "second_factor_reset", user["Name"], user["Email"], by=by)
+            mailer.send(subject, template, user["Name"], user["Email"], **facts)
     except Unavailable as error:
-        cause = error.__cause__ or error
-        log.warning("The mail about a reset second factor was not sent: %s", cause)
+        log.warning("The mail about a reset %s was not sent: %s", what, error.__cause__ or error)
         return False
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.auth.permissions import Permission
 from app.auth.scopes import KeyAccess
 from app.operations import Operation
+from app.second_factor.schemas import ResetSignInArgs
 from app.users.operations import account_operation
 
 MADE_BY = "app/second_factor/management, which checks a code"
@@ -34,4 +35,13 @@ RESET_FACTOR = account_operation(
     # No key: it could get into every account whose password it may set.
     needs=(Permission.USERS_READ, Permission.STAFF_MANAGE, KeyAccess.NONE),
     notice="Reset the second factor of {whom}.",
+)
+# Only an approved request makes it, or whoever has the machine.
+RESET_SIGN_IN = account_operation(
+    "reset-sign-in",
+    made_by="app/second_factor/management, which sends a mail",
+    inverse=NOT_KEPT,
+    sentence="Sign-in reset",
+    arguments=ResetSignInArgs(),
+    needs=None,
 )

@@ -13,6 +13,7 @@ from app.second_factor.domain import NoFactor, OwnFactor
 from app.second_factor.management import reset
 from app.second_factor.operations import RESET_FACTOR
 from app.second_factor.schemas import ResetFactorSchema
+from app.users.domain import SignInOfStaff
 from app.users.store import Users
 
 blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Users")
@@ -27,12 +28,14 @@ users = current(Users)
     ResetFactorSchema,
     NoFactor(),
     OwnFactor(),
+    SignInOfStaff(),
     method="DELETE",
 )
 def reset_second_factor(key: Lookup) -> Response:
     """Reset a user's second factor
 
-    For somebody who has lost it: the password alone signs in again. A mail tells the user.
+    For somebody who has lost it: the password alone signs in again. A mail tells the user. That of
+    an account with a role of staff is reset by the approved request `reset-sign-in` alone.
     """
     user = users.get(key, "Name")
     applied, is_mailed = reset(key, intent(RESET_FACTOR))

@@ -13,6 +13,7 @@ from app.auth.permissions import (
     Rights,
     all_role_names,
     covers,
+    lacking,
     limits_of,
     permissions_of_role,
     rights_of_role,
@@ -119,9 +120,8 @@ def require_given(giver: Rights | None, role: Document, limits_power: bool = Fal
         given = given._replace(permissions=given.permissions.union(*LIMITED))
     if giver is None or covers(giver, given):
         return
-    lacking = sorted(permission.value for permission in given.permissions - giver.permissions)
-    if lacking:
-        raise MayNotGive(f"the permission '{lacking[0]}'")
+    if missing := sorted(permission.value for permission in lacking(giver, given)):
+        raise MayNotGive(f"the permission '{missing[0]}'")
     own = [f"{name} {most}" for name, most in zip(LIMIT_NAMES, giver.limits, strict=True) if most]
     raise MayNotGive(f"your own limits are {', '.join(own)}")
 
@@ -137,7 +137,12 @@ def set_roles(
         if name not in former:
             require_given(giver, roles[name])
     fields = {"Roles": list(dict.fromkeys(names))}
-    return Change(fields, public_staff({**user, **fields}))
+    return Change({**fields, **without_code(user)}, public_staff({**user, **fields}))
+
+
+def without_code(user: Document) -> Document:
+    """Return the fields of an account that gets a role: others may have seen its reset code."""
+    return {"Reset": None} if user.get("Reset") and not role_names(user) else {}
 
 
 def set_disabled(user: Document, *, is_disabled: bool) -> Change:

@@ -37,7 +37,7 @@ NEEDS = (Permission.STAFF_MANAGE, KeyAccess.NONE)
 # The rule of QM_APPROVAL for all of these.
 RULE = "roles"
 LACKING = MayNotGive("the permission 'privacy.erase'")
-ACCOUNT = ("Name", "PasswordVersion", *RIGHTS)
+ACCOUNT = ("Name", "PasswordVersion", "Reset", *RIGHTS)
 
 roles = current(Roles)
 users = current(Users)

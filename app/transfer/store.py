@@ -21,7 +21,7 @@ from app.transfer.records import RECORDS, export_line
 # the variables of a running game.
 ALONE = (
     *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt", "ErasureDue"),
-    *("OpenId", "Roles", "GroupRoles", "IsDisabled"),
+    *("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled"),
 )
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
     "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),

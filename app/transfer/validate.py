@@ -11,6 +11,7 @@ from typing import IO
 import orjson
 from flask import current_app
 
+from app.auth.permissions import role_names
 from app.changes import Intent
 from app.database import SUBJECTS
 from app.errors import Invalid
@@ -18,11 +19,13 @@ from app.http.context import current
 from app.http.parser import load
 from app.privacy.store import Erasures
 from app.progress import progress
+from app.staff.store import Staff
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.decisions import fresh_version
 from app.transfer.records import RECORDS, Record
 from app.types import Document, is_deep
+from app.users.domain import SignInOfStaff
 from app.users.passwords import Passwords
 
 # The unique keys besides the id, each with the record field that it is derived from.
@@ -30,6 +33,8 @@ UNIQUE = {
     "users": {"NameKey": "Name", "EmailKey": "Email"},
     "players": {"NameKey": "Name"},
 }
+# How an account signs in. A record without a password keeps the stored one.
+SIGN_IN = ("PasswordHash", "Email")
 HASH_BATCH_SIZE = 64
 # MongoDB limits the nesting of documents to about a hundred levels.
 DEEPEST = 80
@@ -38,6 +43,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 storage = current(Storage)
 passwords = current(Passwords)
 erasures = current(Erasures)
+staff = current(Staff)
 
 
 def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent) -> Iterator[str]:
@@ -45,10 +51,14 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent)
     names = {"_id": "Id", **UNIQUE.get(kind, {})}
     # By field and value: the line number and the id of its document.
     lines: dict[str, dict[str, tuple[int, str]]] = {field: {} for field in names}
+    of_staff = _staff() if kind == "users" else {}
     for number, document in _documents(kind, file, intent):
         if isinstance(document, str):
             yield f"Line {number}: {document}"
             continue
+        held = of_staff.get(document["_id"])
+        if held and any(document[name] not in (None, held.get(name)) for name in SIGN_IN):
+            yield f"Line {number}: {SignInOfStaff()}"
         for field, name in names.items():
             first, _ = lines[field].setdefault(document[field], (number, document["_id"]))
             if first != number:
@@ -69,6 +79,12 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent)
                 f"Line {number}: the field '{name}' is already used by another record of the "
                 f"{kind}."
             )
+
+
+def _staff() -> dict[str, Document]:
+    """Return by id how the accounts with a role of staff sign in: only their holders set that."""
+    found = staff.walk("Roles", "GroupRoles", *SIGN_IN)
+    return {user["_id"]: user for user in found if role_names(user)}
 
 
 def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int, Document | str]]:

@@ -18,15 +18,16 @@ from app.types import Document
 from app.users.domain import (
     ResetCodes,
     WrongCode,
+    code_of,
     new_code,
     redeem_code,
     remember_code,
     replace_password,
     require_mailable,
-    reset_of,
+    require_not_staff,
 )
 from app.users.hashing import Hasher
-from app.users.mail import INVITATION, RESET, Letter, Mailer, MailNotSent
+from app.users.mail import RESET, Letter, Mailer, MailNotSent
 from app.users.store import Users
 
 callers = current(Callers)
@@ -46,12 +47,15 @@ def refuse_own_account(key: Lookup) -> None:
 
 
 def require_manageable(key: Lookup) -> None:
-    """Raise if the caller may not change how an account signs in, without its password.
-
-    Nobody may do that to an account that may do more than their own.
-    """
+    """Raise if the caller may not change an account: nobody may if it may do more than theirs."""
     refuse_own_account(key)
     guard.require_peer(users.get(key, *RIGHTS))
+
+
+def require_settable(key: Lookup) -> None:
+    """Raise if the caller may not change how an account signs in, without its password."""
+    require_not_staff(users.get(key, *RIGHTS))
+    require_manageable(key)
 
 
 def is_of_staff(key: Lookup) -> bool:
@@ -82,7 +86,7 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
 
 
 def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Applied:
-    """Mail a new code that resets the password, or that accepts an invitation."""
+    """Mail a new code: one resets the password, the other accepts an invitation."""
     reads = ("Name", "Email", "EmailKey", "PasswordHash", "PasswordVersion", "OpenId")
     user = _account_for_guess(key, *reads)
     if intent.key and (earlier := users.find_earlier(key, intent)):
@@ -95,11 +99,11 @@ def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Appl
         limits.use(_may_be_mailed, mails_a_day=user["_id"], mails_an_hour=user["_id"]),
     ):
         expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
-        reset = reset_of(code, expires_at, is_invitation=letter is INVITATION)
-        rule = partial(remember_code, reset=reset, mailed=user)
+        stored = code_of(code, expires_at)
+        rule = partial(remember_code, field=letter.field, code=stored, mailed=user)
         mailer.send_code(user, code, letter)
         # Store the code after mailing: if the mail fails, the former code stays valid.
-        return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
+        return users.change(key, (letter.field, "EmailKey", "PasswordVersion"), rule, intent)
 
 
 def _may_be_mailed(error: BaseException | None) -> bool:

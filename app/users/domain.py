@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from app.auth.permissions import role_names
 from app.changes import Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
 from app.former_names import carry_emails, carry_names
@@ -48,7 +49,7 @@ POWER_FLAGS = (
     "ApiPersonalInformation",
     "ApiUserManagement",
 )
-RESET_SHAPE: Document = {
+CODE_SHAPE: Document = {
     **object_shape({"Code": TEXT, "ExpiresAt": MOMENT, "Failures": COUNT}),
     "bsonType": ["object", "null"],
 }
@@ -83,7 +84,7 @@ SHAPE = changeable(
         # Counts password changes and revocations. A token contains the value at its issue, and is
         # void when the account has another value.
         "PasswordVersion": COUNT,
-        "Reset": RESET_SHAPE,
+        "Reset": CODE_SHAPE,
         "IsMuted": FLAG,
         "MuteReason": TEXT_OR_NULL,
         "CreationDate": MOMENT,
@@ -97,6 +98,8 @@ SHAPE = changeable(
         BAN.by: TEXT_OR_NULL,
         # Whether the game should also refuse the person's IP addresses.
         "BanByAddress": FLAG,
+        # The code of a mailed invitation; that of a mailed reset is in Reset.
+        "Invitation": CODE_SHAPE,
         "Notes": NOTES,
         # The API keys of the account by id, and the digests that find them (app/auth).
         "Keys": KEYS,
@@ -132,7 +135,7 @@ SUBJECT = SubjectKind(
     "user",
     secret={
         **{"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
-        "SecondFactor": "SecondFactor",
+        **{"Invitation": "Invitation", "SecondFactor": "SecondFactor"},
         "OpenId": "CompanyAccount",
     },
     derived=("NameKey", "NameTails", "EmailKey", "FormerNames", "FormerEmails"),
@@ -142,7 +145,7 @@ SUBJECT = SubjectKind(
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt", "ErasureDue")
-INTERNAL += ("OpenId", "Roles", "GroupRoles", "IsDisabled")
+INTERNAL += ("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and the defaults for values of other types.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
@@ -174,6 +177,14 @@ class WrongPassword(Invalid):
 
 class WrongCode(Forbidden):
     sentence = "The code is wrong or no longer valid."
+
+
+class SignInOfStaff(Forbidden):
+    sentence = (
+        "This account has a role of staff, so only its holder sets its password, address and "
+        "second factor. If they are lost, ask a colleague to approve 'reset-sign-in', or use "
+        "'quartermaster staff rescue --sign-in' on the machine."
+    )
 
 
 class WrongInvitation(Forbidden):
@@ -245,7 +256,7 @@ def usable(user: Document, fields: Iterable[str], unused: Callable[[], int]) -> 
             kinds, default = _READ_AS[name]
             if name not in user or not isinstance(user[name], kinds):
                 wrong[name] = default
-        elif name == "Reset" and not _is_reset(user.get(name, "")):
+        elif name in ("Reset", "Invitation") and not _is_code(user.get(name, "")):
             wrong[name] = None
         elif name == "PasswordVersion" and not _is_count(user.get(name)):
             wrong[name] = unused()
@@ -256,11 +267,11 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST_COUNT
 
 
-def _is_reset(reset: Any) -> bool:
-    if not isinstance(reset, dict):
-        return reset is None
-    is_code = isinstance(reset.get("Code"), str) and isinstance(reset.get("ExpiresAt"), datetime)
-    return is_code and _is_count(reset.get("Failures"))
+def _is_code(code: Any) -> bool:
+    if not isinstance(code, dict):
+        return code is None
+    is_code = isinstance(code.get("Code"), str) and isinstance(code.get("ExpiresAt"), datetime)
+    return is_code and _is_count(code.get("Failures"))
 
 
 def new_account(
@@ -310,21 +321,25 @@ def public_user(
     }
 
 
-def valid_code(user: Document, now: datetime) -> str | None:
-    reset = user["Reset"]
-    return reset["Code"] if reset and reset["ExpiresAt"] > now else None
+def valid_code(user: Document, now: datetime, field: str = "Reset") -> str | None:
+    stored = user[field]
+    return stored["Code"] if stored and stored["ExpiresAt"] > now else None
 
 
 def shown_code(user: Document, now: datetime) -> str | None:
-    """Return a valid code for those who may see it; an invitation is for its receiver alone."""
-    is_invitation = (user["Reset"] or {}).get("IsInvitation")
-    return None if is_invitation else valid_code(user, now)
+    """Return a valid reset code for those who may see it: that of staff is for its holder alone."""
+    return None if role_names(user) else valid_code(user, now)
 
 
-def reset_of(code: str, expires_at: datetime, is_invitation: bool) -> Document:
+def require_not_staff(user: Document) -> None:
+    """Raise SignInOfStaff if only the holder of an account sets how it signs in."""
+    if role_names(user):
+        raise SignInOfStaff
+
+
+def code_of(code: str, expires_at: datetime) -> Document:
     """Return the stored form of a mailed code."""
-    invitation = {"IsInvitation": True} if is_invitation else {}
-    return {"Code": code, "ExpiresAt": expires_at, "Failures": 0, **invitation}
+    return {"Code": code, "ExpiresAt": expires_at, "Failures": 0}
 
 
 def new_code() -> str:
@@ -347,11 +362,11 @@ class ResetCodes:
         return "".join(CODE_LETTERS[byte % len(CODE_LETTERS)] for byte in digest[:CODE_LENGTH])
 
 
-def remember_code(user: Document, *, reset: Document, mailed: Document) -> Change:
+def remember_code(user: Document, *, field: str, code: Document, mailed: Document) -> Change:
     """Store a mailed code, unless the address or the password changed meanwhile."""
     if any(user[name] != mailed[name] for name in ("EmailKey", "PasswordVersion")):
         raise Conflict("The account was changed while the mail was sent; please ask again.")
-    return Change({"Reset": reset}, None)
+    return Change({field: code}, None)
 
 
 def rename(user: Document, *, name: str) -> Change:
@@ -361,9 +376,10 @@ def rename(user: Document, *, name: str) -> Change:
 
 
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
-    """Change the address; a code mailed to the former address becomes void."""
+    """Change the address; codes mailed to the former address become void."""
     _require_checked(user, checked)
     fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
+    fields |= {"Invitation": None} if user.get("Invitation") else {}
     return Change({**fields, **carry_emails(user, fields)}, None)
 
 
@@ -384,18 +400,23 @@ def revoke_tokens(user: Document) -> Change:
 
 
 def redeem_code(
-    user: Document, *, code: str, now: datetime, make_hash: Callable[[], str]
+    user: Document,
+    *,
+    code: str,
+    now: datetime,
+    make_hash: Callable[[], str],
+    field: str = "Reset",
 ) -> Change:
     """Exchange a code for a new password; answer whether the code was right. Count failures."""
-    valid = valid_code(user, now)
+    valid = valid_code(user, now, field)
     if valid is None:
         return Change({}, False)
     if hmac.compare_digest(valid.encode(), code.upper().encode()):
-        return Change(_with_password(user, make_hash()), True)
-    failures = user["Reset"]["Failures"] + 1
-    left = None if failures >= CODE_FAILURES else {**user["Reset"], "Failures": failures}
+        return Change({**_with_password(user, make_hash()), field: None}, True)
+    failures = user[field]["Failures"] + 1
+    left = None if failures >= CODE_FAILURES else {**user[field], "Failures": failures}
     # A failed request leaves no entry of history.
-    return Change({"Reset": left}, False, has_entry=False)
+    return Change({field: left}, False, has_entry=False)
 
 
 def accept_invitation(
@@ -404,7 +425,7 @@ def accept_invitation(
     """Exchange the code of an invitation for a first password, as redeem_code does."""
     if user["PasswordHash"] is not None:
         return Change({}, False)
-    return redeem_code(user, code=code, now=now, make_hash=make_hash)
+    return redeem_code(user, code=code, now=now, make_hash=make_hash, field="Invitation")
 
 
 def require_no_password(user: Document) -> None:

@@ -18,11 +18,11 @@ from app.users.domain import (
     ResetCodes,
     WrongInvitation,
     accept_invitation,
+    code_of,
     new_code,
     require_email,
     require_no_password,
     require_username,
-    reset_of,
 )
 from app.users.hashing import Hasher
 from app.users.mail import INVITATION, Mailer
@@ -55,9 +55,9 @@ def invite(name: str, email: str, intent: Intent, **fields: Any) -> Applied:
     with mailer.slot():
         mailer.send_code({"_id": id_, "Name": name, "Email": email}, code, INVITATION)
     expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
-    reset = reset_of(code, expires_at, is_invitation=True)
+    invitation = code_of(code, expires_at)
     try:
-        return users.create(name, email, None, intent, id_, Reset=reset, **fields)
+        return users.create(name, email, None, intent, id_, Invitation=invitation, **fields)
     except (NameTaken, EmailTaken):
         if earlier := users.find_earlier(key, intent) if intent.key else None:
             return earlier

@@ -31,13 +31,15 @@ REFUSED = (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueEr
 class Letter(NamedTuple):
     """A kind of mail with a code: its template, and the settings of its subject and lifetime."""
 
+    # The field of the account that has the code.
+    field: str
     template: str
     subject: str
     seconds: str
 
 
-RESET = Letter("reset", "RESET_SUBJECT", "RESET_CODE_SECONDS")
-INVITATION = Letter("invitation", "INVITATION_SUBJECT", "INVITATION_SECONDS")
+RESET = Letter("Reset", "reset", "RESET_SUBJECT", "RESET_CODE_SECONDS")
+INVITATION = Letter("Invitation", "invitation", "INVITATION_SUBJECT", "INVITATION_SECONDS")
 
 
 class MailNotSent(Unavailable):

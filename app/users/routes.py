@@ -25,6 +25,7 @@ from app.players.store import Players
 from app.types import Document
 from app.users import accounts, operations
 from app.users.domain import (
+    SignInOfStaff,
     WrongCode,
     WrongPassword,
     changed_power,
@@ -250,14 +251,16 @@ def get_character(key: Lookup, character: Lookup) -> Document:
     "/<lookup:key>/manage/email/change",
     ChangedUserSchema,
     EmailTaken("moved@example.com"),
+    SignInOfStaff(),
     needs=MANAGE,
 )
 def manage_email(args: Document, key: Lookup) -> Response:
     """Change a user's email without the password
 
-    For support staff. A code mailed to the former address stops working.
+    For support staff, but not of an account with a role of staff. A code mailed to the former
+    address stops working.
     """
-    accounts.require_manageable(key)
+    accounts.require_settable(key)
     require_email(args["new"], "new")
     applied = users.change_email(key, args["new"], intent(CHANGE_EMAIL))
     return change_response(applied, user_record(users.get(key), changed_power))
@@ -281,15 +284,17 @@ def rename_user(args: Document, key: Lookup) -> Response:
     CHANGE_PASSWORD,
     "/<lookup:key>/manage/password/change",
     MessageSchema,
+    SignInOfStaff(),
     needs=MANAGE,
     example={"Message": "Password Correct"},
 )
 def manage_password(args: Document, key: Lookup) -> Response:
     """Change a user's password without the current one
 
-    For support staff. All tokens of the user are revoked.
+    For support staff, but not of an account with a role of staff. All tokens of the user are
+    revoked.
     """
-    accounts.require_manageable(key)
+    accounts.require_settable(key)
     applied = accounts.set_password(key, args["new"], intent(CHANGE_PASSWORD))
     # Not "Password Updated": the contract words this answer like that of a check.
     return change_response(applied, {"Message": "Password Correct"})

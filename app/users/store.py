@@ -73,6 +73,8 @@ USERS = CollectionPlan(
         ),
     ),
 )
+# What a change of the address reads.
+ADDRESS = ("Email", "EmailKey", "FormerEmails", "Reset", "Invitation", "PasswordHash")
 # The orders of lists, by field and direction, each with its index.
 JUST_CHANGED = "Another account was just being changed; please try again."
 ORDERS = {
@@ -180,8 +182,13 @@ class Users(NamedDocuments):
         self, key: Lookup, new: str, intent: Intent, checked: str | None = None
     ) -> Applied:
         rule = partial(change_email, new=new, checked=checked)
+        return self.change_address(key, new, ADDRESS, rule, intent)
+
+    def change_address(
+        self, key: Lookup, new: str, reads: tuple[str, ...], rule: Rule, intent: Intent
+    ) -> Applied:
+        """Apply a rule that sets an address, or raise EmailTaken."""
         try:
-            reads = ("Email", "EmailKey", "FormerEmails", "Reset", "PasswordHash")
             return self.change(key, reads, rule, intent)
         except DuplicateKeyError:
             raise self._email_taken(new) from None
@@ -204,7 +211,7 @@ class Users(NamedDocuments):
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
         """Apply a rule that may change the password, and delete tokens that became void."""
         return self.change_and_sweep(
-            key, ("PasswordHash", "PasswordVersion", "Reset"), rule, intent
+            key, ("PasswordHash", "PasswordVersion", "Reset", "Invitation"), rule, intent
         )
 
     def change_and_sweep(

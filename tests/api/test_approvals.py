@@ -101,6 +101,9 @@ def test_who_may_not_decide(client, person, clerk, senior, asked, db, world):
         assert decide(clerk, asked, verb, body, 403).json["Code"] == "OWN_REQUEST"
     assert decide(senior, asked, "withdraw", status=403).json["Code"] == "NOT_YOURS"
     key = Caller(client, world.key_headers(), "/api/v1/")
+    # Power alone does not approve, and a key never does.
+    assert decide(key, asked, status=403).json["Code"] == "PERMISSION_MISSING"
+    db.users.update_one({"Keys": {"$exists": True}}, {"$set": {"Roles": ["senior-support"]}})
     assert decide(key, asked, status=403).json["Code"] == "KEY_NOT_ALLOWED"
     key("POST approvals", ASK, 403)
     nobody = person("E", (Permission.PLAYERS_READ,))
@@ -456,6 +459,48 @@ def test_changes_of_roles_need_two_people(app, staff, person, world, db):
     more = {"Name": "more", "Permissions": ["privacy.erase"], "Limits": None}
     body = {"Operation": "create-role", "Arguments": more, "Reason": "x"}
     assert junior("POST approvals", body, 403).json["Code"] == "MAY_NOT_GIVE"
+
+
+def test_an_invitation_that_is_approved_again_is_the_same_answer(app, person, db, data_dir):
+    app.config["APPROVAL"] = ["roles"]
+    eve = {"Name": "Eve", "Email": "eve@example.com", "Roles": ["viewer"]}
+    body = {"Operation": "invite", "Arguments": eve, "Reason": "A new colleague"}
+    admin = person("Admin")
+    asked = person("Junior")("POST approvals", body).json
+    first, again = (decide(admin, asked) for _ in range(2))
+    assert (again.json, again.headers["X-History-Id"]) == (first.json, first.json["Entry"])
+    assert "Idempotency-Replayed" in again.headers
+    assert db.users.count_documents({"Name": "Eve"}) == 1
+
+
+def test_who_may_not_ask_is_not_told_what_exists(person, world, player):
+    world.add_user(Name="Bob")
+    reader = person("Reader", (Permission.HISTORY_READ,))
+    known = {"player": "Aladric", "user": "Bob", "role": "viewer"}
+    give, roles = ASK["Arguments"], {"Roles": ["viewer"]}
+    for operation, kind, args in (
+        *(("give", "player", give), ("delete-player", "player", {}), ("set-roles", "user", roles)),
+        *(("erase", "user", {"Confirm": "Bob"}), ("reset-sign-in", "user", {})),
+        *(("remove-role", "role", {}), ("change-role", "role", {"Permissions": []})),
+        ("transfer", "player", {**give, "to": "Aladric"}),
+    ):
+        answers = [
+            reader(
+                "POST approvals",
+                {"Operation": operation, "Subject": subject, "Arguments": args, "Reason": "x"},
+                403,
+            ).json
+            for subject in (known[kind], "nobody")
+        ]
+        assert answers[0] == answers[1], operation
+
+
+def test_a_colleague_who_may_approve_can_be_erased_by_request(person):
+    """The mail to those who may approve leaves out the person."""
+    asker, other = person("Asker"), person("Other")
+    body = {"Operation": "erase", "Subject": "Other", "Arguments": {"Confirm": "Other"}}
+    asked = asker("POST approvals", {**body, "Reason": "Has left"}).json
+    assert asked["Subject"]["Id"] == other.user["_id"]
 
 
 def test_an_approver_approves_the_permissions_that_they_saw(app, person, world, db):

@@ -284,6 +284,7 @@ def test_how_a_colleague_signs_in_is_a_sensitive_form_and_how_a_player_does_is_n
     for form, typed in (
         ("email", {"new": "new@example.com"}),
         ("password", {"new": "a good one", "again": "a good one"}),
+        ("sign-out", {}),
     ):
         asked = lead.submit(f"/users/{colleague['_id']}/{form}", 403, **typed)
         assert "Is it still you?" in page_of(asked), form

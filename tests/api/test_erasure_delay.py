@@ -72,7 +72,7 @@ def test_an_approved_erasure_that_waits_names_both_people(
     app, client, world, staff, person, db, erasures, work
 ):
     app.config["APPROVAL"] = ["erasures"]
-    second = world.add_user(roles=tuple(Role), Name="Second")
+    second = world.add_user(roles=tuple(Role), Name="Second", Roles=["economy"])
     ask = {"Operation": "erase", "Subject": people.NAME, "Arguments": CONFIRM, "Reason": "Asked"}
     asked = staff("POST approvals", ask).json
     approver = Caller(client, world.headers(user=second), "/api/v1/")

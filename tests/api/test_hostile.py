@@ -82,7 +82,7 @@ def world(app):
 @pytest.fixture(scope="module")
 def caller(world):
     key = {examples.KEY_ID: make_key(new_secret())}
-    user = with_keys(make_user(roles=Role), **key)
+    user = with_keys(make_user(roles=Role, Roles=["senior-support"]), **key)
     world.db.users.insert_one(user)
     return world.headers(user=user)
 

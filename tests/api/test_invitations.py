@@ -16,9 +16,9 @@ CHOSEN = {"new": "long enough", "again": "long enough"}
 def invited(app, world):
     """An account without a password, whose invitation ends in an hour."""
     ends = service(app, Storage).clock.now() + timedelta(hours=1)
-    reset = {"Code": CODE, "ExpiresAt": ends, "Failures": 0}
+    invitation = {"Code": CODE, "ExpiresAt": ends, "Failures": 0}
     power = {"Power": {"Api": True}}
-    user = world.add_user(None, Name="Newcomer", Reset=reset)
+    user = world.add_user(None, Name="Newcomer", Invitation=invitation)
     world.db.users.update_one({"_id": user["_id"]}, {"$set": {"Power.Api": True}})
     return {**user, **power}
 
@@ -48,9 +48,10 @@ def test_whoever_is_invited_chooses_a_password_once(app, db, invited, link):
 
 def test_an_invitation_that_is_wrong_sets_no_password(app, db, world, invited):
     """By name it does not work at all: a stranger who knows the name could use up all guesses."""
-    other = world.add_user("a password", Name="Other", Reset=invited["Reset"])
+    other = world.add_user("a password", Name="Other", Invitation=invited["Invitation"])
     ends = service(app, Storage).clock.now() - timedelta(seconds=1)
-    late = world.add_user(None, Name="Late", Reset={**invited["Reset"], "ExpiresAt": ends})
+    ended = {**invited["Invitation"], "ExpiresAt": ends}
+    late = world.add_user(None, Name="Late", Invitation=ended)
     browser, ids = Visitor(app), [other["_id"], late["_id"], "Newcomer", "", "\N{SNOWMAN}" * 5000]
     for invitation in (*(f"{id_}.{CODE}" for id_ in ids), f"{invited['_id']}.WRONG", "#", "."):
         answer = accept(browser, invitation)

@@ -15,27 +15,27 @@ from app.users.domain import (
     ResetCodes,
     change_email,
     changed_power,
+    code_of,
     email_key,
     new_code,
     queried_power,
     redeem_code,
     remember_code,
     replace_password,
-    reset_of,
     valid_code,
 )
 from tests.factories import NOW, make_user
 
 LIFETIME = 1800
 CODE = "ABCDEFGH"
-RESET = reset_of(CODE, NOW + timedelta(seconds=LIFETIME), is_invitation=False)
+RESET = code_of(CODE, NOW + timedelta(seconds=LIFETIME))
 
 
 def with_code(**overrides):
     user = make_user("old hash")
     return {
         **user,
-        **remember_code(user, reset=RESET, mailed=user).fields,
+        **remember_code(user, field="Reset", code=RESET, mailed=user).fields,
         **overrides,
     }
 
@@ -116,7 +116,7 @@ def test_the_password_is_hashed_only_for_a_right_code():
 def test_a_code_that_went_to_a_former_account_is_not_accepted(changed):
     user = make_user()
     with pytest.raises(Conflict):
-        remember_code({**user, **changed}, reset=RESET, mailed=user)
+        remember_code({**user, **changed}, field="Reset", code=RESET, mailed=user)
 
 
 @pytest.mark.parametrize(

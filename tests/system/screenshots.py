@@ -133,6 +133,7 @@ def work_as_team(server):
         account = {"username": name, "password": sha256("secret"), "email": f"{name}@example.com"}
         manager.post("users/register", **account)
         manager.put(f"staff/{name}/roles", Roles=[role])
+    manager.put("staff/demo/roles", Roles=["senior-support"])
     manager.post("staff", Name="ines", Email="ines@example.com", Roles=["support"])
     manager.post("staff/noor/disable", because="Has left the team")
     coin = {"itemid": ITEM_IDS["Coin"]}

@@ -41,9 +41,10 @@ def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     limits = {"LargestQuantity": 5, "ItemsPerDay": 100, "RowsPerBatch": 10}
     role = new_role("juniors", [one.value for one in Permission], limits)
     demo.db.roles.insert_one(role)
-    account = ("user", "create", "junior", "--email", "junior@example.com", "--password-stdin")
-    demo.command(*account, stdin="secret")
-    demo.db.users.update_one({"Name": "junior"}, {"$set": {"Roles": ["juniors"]}})
+    for name, held in (("junior", "juniors"), ("senior", "senior-support")):
+        account = ("user", "create", name, "--email", f"{name}@example.com", "--password-stdin")
+        demo.command(*account, stdin="secret")
+        demo.db.users.update_one({"Name": name}, {"$set": {"Roles": [held]}})
     become(console, session_cookie(demo.base, "junior", "secret"))
     console.open(PLAYER.path)
     assert "You can move 5 of an item at once; 100 of 100 items left today." in console.text()
@@ -55,7 +56,7 @@ def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     page = console.path.removeprefix("/console")
     assert not console.all("#form-approve")
     page, other = ask_again(console, page)
-    become(console, session_cookie(demo.base))
+    become(console, session_cookie(demo.base, "senior", "secret"))
     console.open(other)
     console.send("decline", Why="Once is enough.")
     assert console.notice == "The request was declined."
@@ -75,4 +76,4 @@ def test_a_colleague_approves_what_is_over_a_limit(console, demo):
     assert "done" in console.text("h2 .mark")
     console.open(f"{PLAYER.path}/history")
     told = console.text(".entries tbody tr")
-    assert all(part in told for part in (f"+20 {TONIC}", "junior", "approved by demo"))
+    assert all(part in told for part in (f"+20 {TONIC}", "junior", "approved by senior"))

@@ -6,6 +6,8 @@ import time
 import pyotp
 import pytest
 
+from app.auth.permissions import Permission
+from app.auth.shipped_roles import new_role
 from tests.system.console import Console
 
 NAME, PASSWORD = "guarded", "secret"
@@ -128,8 +130,18 @@ def test_an_invited_colleague_chooses_a_password_and_an_administrator_helps(cons
     console.sign_in("demo", "demo")
     recruit = demo.db.users.find_one({"Name": "recruit"})["_id"]
     console.open(f"/users/{recruit}")
-    console.send("second-factor", confirm="recruit")
-    assert console.notice == "Reset the second factor of recruit."
+    console.send("reset-sign-in", reason="Lost the phone.")
+    assert console.notice == "Colleagues who may approve it see your request."
+    page = console.path.removeprefix("/console")
+    sign_out(console)
+    demo.db.roles.insert_one(new_role("leads", [one.value for one in Permission], None))
+    account = ("user", "create", "third", "--email", "third@example.com", "--password-stdin")
+    demo.command(*account, stdin="secret")
+    demo.db.users.update_one({"Name": "third"}, {"$set": {"Roles": ["leads"]}})
+    console.sign_in("third", "secret")
+    console.open(page)
+    console.press("#form-approve .do")
+    assert "done" in console.text("h2 .mark")
     sign_out(console)
     console.sign_in("recruit", "long enough")
     assert console.path == "/console"

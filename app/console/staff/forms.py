@@ -10,6 +10,8 @@ from app.auth.permissions import (
     LIMIT_NAMES,
     NAMES,
     Permission,
+    Rights,
+    lacking,
     limits_of,
     permissions_of_role,
 )
@@ -81,8 +83,8 @@ def why_role_is_closed(name: str) -> str:
 
 
 def why_permission_is_closed(name: str) -> str:
-    has = guard.caller().may(NAMES[name])
-    return "" if has else "You do not have it yourself."
+    lacks = lacking(guard.caller().rights, Rights(frozenset({NAMES[name]})))
+    return "You do not have it yourself." if lacks else ""
 
 
 def permission_texts(names: tuple[str, ...]) -> dict[str, str]:

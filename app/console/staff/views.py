@@ -36,7 +36,7 @@ from app.staff.store import WAYS_IN
 from app.types import Document
 
 WEEK = timedelta(days=7)
-READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Reset", "Keys", "SecondFactor", "LastSignInAt")
+READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Invitation", "Keys", "SecondFactor", "LastSignInAt")
 NEEDS = (Permission.STAFF_MANAGE,)
 
 
@@ -62,9 +62,9 @@ def people(found: Iterable[Document]) -> list[Document]:
 
 def person(user: Document, known: Container[str]) -> Document:
     """Return an account of staff as pages show it; a role that is not known was removed."""
-    keys, reset = user.get("Keys"), user.get("Reset")
+    keys, invitation = user.get("Keys"), user.get("Invitation")
     used = [moment_of(key.get("LastUsedAt")) for key in keys.values()] if keys else []
-    until = moment_of(reset.get("ExpiresAt")) if isinstance(reset, dict) else None
+    until = moment_of(invitation.get("ExpiresAt")) if isinstance(invitation, dict) else None
     return {
         **public_staff(user),
         "Name": text_of(user.get("Name")) or str(user["_id"]),

@@ -8,12 +8,13 @@ from dataclasses import replace
 from flask import Response, request
 from markupsafe import Markup
 
+from app.approvals.access import ask
 from app.auth import guard
 from app.auth.approval import require_no_approval
-from app.auth.permissions import Permission
+from app.auth.permissions import Permission, role_names
 from app.auth.spending import refuse_unknown
 from app.changes import Applied
-from app.console.forms.declared import NOT_UNDONE, Field, Form
+from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, redirect_with_notice, see_other
@@ -34,7 +35,7 @@ from app.privacy.domain import ErasureUnderWay
 from app.privacy.erasing import erase
 from app.privacy.operations import ERASE_USER
 from app.second_factor.management import reset as reset_factor
-from app.second_factor.operations import RESET_FACTOR
+from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
 from app.types import Document
 from app.users import accounts
 from app.users.domain import require_email
@@ -106,14 +107,19 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
     return lift, impose
 
 
+def is_settable(target: Target) -> bool:
+    """Tell whether others than its holder may set how an account signs in."""
+    return not role_names(target.record)
+
+
 def change_email(sent: Submission, key: Lookup) -> Applied:
-    accounts.require_manageable(key)
+    accounts.require_settable(key)
     require_email(sent.args["new"], "new")
     return users.change_email(key, sent.args["new"], intent(CHANGE_EMAIL))
 
 
 def change_password(sent: Submission, key: Lookup) -> Applied:
-    accounts.require_manageable(key)
+    accounts.require_settable(key)
     # Clients send the SHA-256 of a password; the service stores the argon2 hash of that.
     sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
     return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))
@@ -163,6 +169,7 @@ PASSWORD = Form(
     template="users/password_fields.html",
     confirm=NOT_UNDONE,
     replaces="",
+    is_offered=is_settable,
     is_secret=True,
     is_sensitive=accounts.is_of_staff,
 )
@@ -178,6 +185,7 @@ EMAIL = Form(
     view="manage_email",
     confirm=NOT_UNDONE,
     replaces="",
+    is_offered=is_settable,
     is_secret=True,
     is_sensitive=accounts.is_of_staff,
 )
@@ -219,10 +227,31 @@ RESET = Form(
     card="Password",
     act=lambda _, key: reset_factor(key, intent(RESET_FACTOR)),
     about="For somebody who has lost it: the password alone signs in again. A mail tells them.",
-    is_offered=lambda target: target.record["has_factor"] and target.id != guard.caller().id,
+    is_offered=lambda target: (
+        target.record["has_factor"] and is_settable(target) and target.id != guard.caller().id
+    ),
     confirm=NOT_UNDONE,
     is_sensitive=True,
     lead=after_reset,
+)
+SIGN_IN = Form(
+    RESET_SIGN_IN,
+    "Reset the sign-in…",
+    "Ask for the reset",
+    (Field("Email", "New email address", "Only if the former is lost.", type="email"),),
+    card="Password",
+    needs=RESET_FACTOR.permissions,
+    act=lambda sent, key: ask(RESET_SIGN_IN.name, key.text, sent.args)[0],
+    api="POST /api/v1/approvals",
+    body=lambda sent: {
+        **{"Operation": RESET_SIGN_IN.name, "Subject": sent.target.id},
+        **{"Arguments": {"Email": sent.value("Email")}, "Reason": sent.value("reason", "WHY")},
+    },
+    about="For somebody of staff who has lost a phone or an address. Another colleague has to "
+    "approve it. Then the second factor is removed, and all sign-ins end. A mail tells the person.",
+    is_offered=lambda target: not is_settable(target) and target.id != guard.caller().id,
+    is_sensitive=True,
+    lead=lambda asked, *_, **__: redirect_with_notice("asked", path_to("approvals", asked["_id"])),
 )
 SIGN_OUT = Form(
     REVOKE_TOKENS,
@@ -232,6 +261,7 @@ SIGN_OUT = Form(
     act=lambda _, key: end_all(key)[1],
     about="All tokens and sessions of this account end at once.",
     confirm=NOT_UNDONE,
+    is_sensitive=accounts.is_of_staff,
 )
 END_SIGN_IN = Form(
     None,
@@ -245,7 +275,7 @@ END_SIGN_IN = Form(
 FORMS = {
     "account": (
         *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted"), WARP, KICK, KILL),
-        *(MAIL_CODE, PASSWORD, RESET, EMAIL, ERASE),
+        *(MAIL_CODE, PASSWORD, RESET, SIGN_IN, EMAIL, ERASE),
     ),
     "history": (),
     "notes": (note_form(NOTE_ON_USER),),

@@ -124,6 +124,16 @@ def drop_superfluous(db: Database[Document]) -> None:
         db.drop_collection(name)
 
 
+def separate_invitations(db: Database[Document]) -> None:
+    """The code of an invitation was a reset code with a mark."""
+    for batch in batches(db["users"].find({"Reset.IsInvitation": True}, ["Reset"])):
+        moved: list[UpdateOne] = []
+        for user in batch:
+            code = {name: user["Reset"][name] for name in ("Code", "ExpiresAt", "Failures")}
+            moved.append(UpdateOne(user, {"$set": {"Invitation": code, "Reset": None}}))
+        _write(db["users"], moved)
+
+
 def keep_former_names(db: Database[Document]) -> None:
     """Add former names to players, from the renames in history."""
     had: dict[str, list[Document]] = {}
@@ -241,6 +251,7 @@ STEPS: list[Step] = [
     only_schema,  # erasures that wait, and members of guilds
     only_schema,  # rows of a batch as they were sent
     drop_superfluous,
+    separate_invitations,
 ]
 CURRENT = FIRST + len(STEPS)
 
