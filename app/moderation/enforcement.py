@@ -60,12 +60,12 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
 def may_punish(caller: Caller, user: Document) -> bool:
     """Tell whether a caller may ban or mute an account.
 
-    The contract protects those who manage users from others. Where named roles are involved, only
-    somebody who may do as much bans or mutes staff.
+    The contract protects those who manage users from others. Where named roles or keys are
+    involved, only somebody who may do as much bans or mutes staff.
     """
     # Somebody may enable the account again.
     rights = callers.rights({**user, "IsDisabled": False})
-    if rights.permissions and (rights.roles or caller.rights.roles):
+    if rights.permissions and (rights.roles or caller.rights.roles or caller.key):
         return guard.is_peer(user)
     return all(caller.may(permission) for permission in rights.permissions & ADMINISTERING)
 
@@ -75,7 +75,7 @@ def require_lower(user: Document) -> None:
     caller = guard.caller()
     if may_punish(caller, user):
         return
-    if caller.rights.roles or callers.rights(user).roles:
+    if caller.key or caller.rights.roles or callers.rights(user).roles:
         raise NotPeer
     raise RoleMissing(Permission.USERS_MANAGE.role.value)
 

@@ -6,8 +6,10 @@ import pytest
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.storage.client import Storage
 from tests.applications import service
+from tests.callers import Caller
 from tests.factories import sha256
 
 USERS, PLAYERS = "users", "players"
@@ -187,3 +189,13 @@ def test_a_player_of_nobody_is_told_so(send, get, world):
         assert missing["Message"] == "The player 'Lost' belongs to no account."
         log = get("logs/player/Lost/activity")
         assert (log["Total"], log["Values"]) == (0, [])
+
+
+def test_a_key_bans_nobody_who_may_do_more_than_the_key(client, world, alice):
+    world.add_user("secret", Name="Player")
+    key = Caller(client, world.key_headers(Scope.USERS_CHANGE), "/api/v1/")
+    for action in ("ban", "mute"):
+        key(f"POST users/Player/admin/{action}", {"duration": 1})
+        refused = key(f"POST users/Alice/admin/{action}", {"duration": 1}, 403)
+        assert refused.json["Code"] == "NOT_PEER"
+    Caller(client, world.key_headers(), "/api/v1/")("POST users/Alice/admin/ban", {"duration": 1})
