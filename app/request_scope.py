@@ -53,8 +53,9 @@ class DatabasePlaces(Limiter):
 class RequestScope:
     """The database place and the time limit of one request."""
 
-    def __init__(self, database: DatabasePlaces, arrived_at: float) -> None:
+    def __init__(self, database: DatabasePlaces, arrived_at: float, request_id: str = "") -> None:
         self.arrived_at = arrived_at
+        self.request_id = request_id
         self._database = database
         self._entered_at: float | None = None
         self._elsewhere: set[Limiter] = set()
@@ -157,6 +158,11 @@ def arrival() -> float | None:
     """Return the monotonic time at which the current request arrived; None outside a request."""
     scope = _current.get()
     return scope.arrived_at if scope else None
+
+
+def current_request_id() -> str:
+    scope = _current.get()
+    return scope.request_id if scope else ""
 
 
 def wait_deadline(seconds: float) -> float:

@@ -20,8 +20,8 @@ from app.http.masking import MASK, masked
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication
 
-# Returns the scope of a request, given its monotonic arrival time.
-Scope = Callable[[float], AbstractContextManager[Any]]
+# Returns the scope of a request, given its monotonic arrival time and its id.
+Scope = Callable[[float, str], AbstractContextManager[Any]]
 
 log = logging.getLogger("quartermaster.access")
 
@@ -77,7 +77,7 @@ class RequestTracing:
 
         outer = services_in_use.set(self._extensions[SERVICES])
         try:
-            with self._scope(time.monotonic()):
+            with self._scope(time.monotonic(), environ[_ID]):
                 return self._wsgi_app(environ, begin_answer)
         finally:
             services_in_use.reset(outer)

@@ -19,6 +19,7 @@ from app.naming import Lookup
 from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.bulk_swap import BulkSwapper
 from app.storage.clock import Clock, DatabaseClock, LocalClock
+from app.storage.comments import CommentedDatabase
 from app.storage.embedded.lease import Lease
 from app.storage.embedded.supervisor import is_supervised, read_state
 from app.storage.journal import Journals
@@ -80,6 +81,8 @@ class Storage:
         self.outage = Outage()
         self.client = _mock_client() if self.is_mock else _client(uri, settings, self.outage)
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
+        if not self.is_mock:  # mongomock refuses comments
+            self.db = CommentedDatabase(self.client, self.db.name)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         self.journals = Journals(self.db, settings.HISTORY_DAYS)
 
@@ -87,9 +90,9 @@ class Storage:
         """Return the swapper for the documents of a kind."""
         return BulkSwapper(self.db[kind.collection], kind, self.journals, self.clock)
 
-    def request_scope(self, arrived_at: float) -> RequestScope:
-        """Return the scope of a request, given its monotonic arrival time."""
-        return RequestScope(self._places, arrived_at)
+    def request_scope(self, arrived_at: float, request_id: str = "") -> RequestScope:
+        """Return the scope of a request, given its monotonic arrival time and its id."""
+        return RequestScope(self._places, arrived_at, request_id)
 
     def requests_at_work(self) -> int:
         """Return how many requests of this worker are using the database."""

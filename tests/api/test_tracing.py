@@ -8,10 +8,11 @@ import re
 
 import pytest
 
+import config
 from app.auth.roles import Role
 from app.http.context import current_environ
 from app.http.logs import JsonFormatter, TextFormatter
-from tests.factories import sha256
+from tests.factories import World, sha256
 
 
 def test_a_sane_request_id_is_kept_and_any_other_is_replaced(client):
@@ -122,3 +123,21 @@ def test_a_refresh_says_whose_it_was(client, world, lines):
         client.post("/api/oauth/token", json=refresh)
         assert lines["json"][-1].items() >= {"grant": "refresh_token", **expected}.items()
     assert token not in json.dumps(lines)
+
+
+def test_a_request_can_be_followed_into_mongodb(make_app, real_storage):
+    database = {"MONGODB_URI": real_storage.uri, "MONGODB_DATABASE": "traced"}
+    app = make_app(config.load({"QM_ENV": "testing"}, **database))
+    db = real_storage.client["traced"]
+    World(app).add_user("secret", Name="Ann", Power={"Api": True})
+    db.command("profile", 2)
+    body = {"grant_type": "password", "username": "Ann", "password": sha256("secret")}
+    headers = {"X-Request-ID": "tool-42"}
+    answer = app.test_client().post("/api/oauth/token", json=body, headers=headers)
+    assert answer.status_code == 200
+    db.command("profile", 0)
+    commands = list(db.system.profile.find({"command.comment": "tool-42"}))
+    assert {"find", "insert"} <= {next(iter(entry["command"])) for entry in commands}
+    ours = {"ns": {"$not": re.compile("system")}, "command.comment": {"$ne": "tool-42"}}
+    assert not list(db.system.profile.find({**ours, "op": {"$in": ["query", "insert", "update"]}}))
+    real_storage.client.drop_database("traced")
