@@ -108,6 +108,7 @@ TABLE = """
  +  POST   /api/v1/players/[player]/class                        api                        | players.change
  +  DELETE /api/v1/players/[player]                              api                         | players.change
  +  GET    /api/v1/users/[user]/notes                            api users.query            | users.read
+ +  GET    /api/v1/users/[user]/variables                        api users.query            | users.read
  +  POST   /api/v1/users/[user]/notes                            api users.query            | users.change
  +  PUT    /api/v1/players/[player_id]                           api                        | game.act
  +  POST   /api/v1/players/[player]/admin/kick                   api                        | game.act

@@ -129,11 +129,12 @@ def only_once(penalty: Penalty, done: str) -> Callable[[View], View]:
         @functools.wraps(view)
         def impose(key: Lookup) -> Any:
             guard.identify().require(*view.permissions)  # type: ignore[attr-defined] # by the guard
-            is_player = "player" in view.__name__
-            owner = players.identity(key).user_id if is_player else str(key)
+            player = players.identity(key) if "player" in view.__name__ else None
+            owner = player.user_id if player else str(key)
             account = users.get(Lookup.parse(owner), "Name", *penalty) if owner else {}
             if is_in_force(account, penalty, users.now()):
-                raise Invalid(f"{account['Name']} has already been {done}!")
+                name = player.name if player else account["Name"]
+                raise Invalid(f"{name} has already been {done}!")
             return view(key=key)
 
         return impose

@@ -59,6 +59,8 @@ from app.users.schemas import (
     UserSchema,
 )
 from app.users.store import Users
+from app.variables.domain import variable_records
+from app.variables.schemas import VariableSchema
 
 PREFIX = "/api/v1/users"
 
@@ -243,6 +245,19 @@ def get_character(key: Lookup, character: Lookup) -> Document:
     By id, name, or position in the list of the user's characters.
     """
     return players.get_of_user(users.get(key, "_id")["_id"], character)
+
+
+@read("/<lookup:key>/variables", VariableSchema(many=True), *QUERY)
+def list_user_variables(key: Lookup) -> list[Document]:
+    """List the variables of a user
+
+    In order of id: the numbers and booleans that the game stores as `Variables` of the account.
+    """
+    stored = users.get(key, "Variables").get("Variables")
+    variables = stored if isinstance(stored, dict) else {}
+    return variable_records(
+        {id_: value for id_, value in variables.items() if isinstance(value, int)}
+    )
 
 
 @change_route(

@@ -83,6 +83,23 @@ def test_what_a_game_has_done_is_told_in_the_words_that_clients_match(db, post, 
             assert asked["TakeBefore"] - asked["At"] == timedelta(seconds=30)
 
 
+def test_an_action_on_a_user_names_the_character_that_is_playing(db, post, get, world, user):
+    lately = {"Online": True, "LastSeen": datetime.now(timezone.utc), "UserId": user["_id"]}
+    world.add_player(Name="Idle", UserId=user["_id"])
+    amelia = world.add_player(Name="Amelia", **lately)
+    key = {"Idempotency_Key": "kick-1"}
+    with playing(db) as game:
+        first = post("users/Alice/admin/kick", **key)
+        killed = post("users/Alice/admin/kill")
+    assert first.json == {"Message": "Amelia has been kicked by the server!"}
+    assert killed.json == {"Message": "Amelia has been killed!"}
+    about = {"Kind": "user", "Id": user["_id"], "Name": "Alice"}
+    assert game.taken[0]["Subject"] == {**about, "Character": "Amelia"}
+    assert get(f"actions/{game.taken[0]['_id']}")["Subject"] == about
+    db.players.update_one({"_id": amelia["_id"]}, {"$set": {"Online": False}})
+    assert post("users/Alice/admin/kick", **key).json == first.json
+
+
 COLOUR = {"A": 255, "R": 1, "G": 2, "B": 3}
 
 

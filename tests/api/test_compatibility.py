@@ -263,8 +263,8 @@ DIFFERENCES = [
         *((400, "The password is wrong."), (400, "Invalid credentials.")),
     ),
     ("POST", BAN, {"reason": None, "moderator": None}, (400, "duration"), (200, "banned!")),
-    ("POST", BAN, {"duration": 1}, (200, "banned!"), (400, "Alice has already been banned!")),
-    ("POST", "/users/Alice/admin/ban", {"duration": 1}, (200, ""), (400, "already been banned!")),
+    ("POST", BAN, {"duration": 1}, (200, "banned!"), (400, "Hero has already been banned!")),
+    ("POST", "/users/Alice/admin/ban", {"duration": 1}, (200, ""), (400, "Alice has already")),
     ("POST", "/players/Hero/admin/UnBan", None, (404, "path"), (200, "unbanned!")),
 ]
 

@@ -13,7 +13,7 @@ from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from app.users.store import Users
 from tests.applications import replace_service, service, storage_with
-from tests.factories import NOW, World, sha256
+from tests.factories import NOW, World, guid, sha256
 
 USERS = "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -28,6 +28,19 @@ def get(caller):
 @pytest.fixture
 def post(caller):
     return caller(USERS, *QUERY).post
+
+
+@pytest.mark.parametrize("stored", [{}, {"Variables": None}, {"Variables": {"b": "x", "a": None}}])
+def test_a_user_has_no_variables_unless_the_game_stores_some(get, world, stored):
+    user = world.add_user(**stored)
+    assert get(f"/{user['_id']}/variables").json == []
+
+
+def test_the_variables_of_a_user_are_those_that_the_game_stores(get, world):
+    first, second = sorted((guid(), guid()))
+    world.add_user(Name="Alice", Variables={second: True, first: 7})
+    values = [{"VariableId": first, "Value": 7}, {"VariableId": second, "Value": True}]
+    assert get("/alice/variables").json == values
 
 
 @pytest.fixture

@@ -52,7 +52,10 @@ def player_subject(key: Lookup) -> Document:
 
 def user_subject(key: Lookup) -> Document:
     found = users.get(key, "Name")
-    return {"Kind": "user", "Id": found["_id"], "Name": str(found.get("Name"))}
+    subject = {"Kind": "user", "Id": found["_id"], "Name": str(found.get("Name"))}
+    characters = players.list_of_user(found["_id"])
+    playing = next((str(one["Name"]) for one in characters if one["Online"]), None)
+    return {**subject, "Character": playing} if playing else subject
 
 
 def map_subject(map_id: str) -> Document:

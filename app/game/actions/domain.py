@@ -189,6 +189,7 @@ def error_of(action: Document) -> str | None:
 def public_action(action: Document, now: datetime) -> Document:
     action = valid_action(action)
     record = {"Id": action["_id"], **{name: action.get(name) for name in SERVED}}
+    record["Subject"] = {name: action["Subject"][name] for name in ("Kind", "Id", "Name")}
     result = action.get("Result")
     times = {name: action.get(name) for name in ("Taken", "Done")}
     return {
@@ -209,10 +210,12 @@ def is_looking(looked_at: Any, now: datetime) -> bool:
 
 
 def done_sentence(action: Document) -> str:
-    """Return the answer of the API when an action is done."""
+    """Return the answer of the API when an action is done; it names the character."""
     words = KINDS.get(action["Kind"])
     to = f"{action['Arguments'].get('MapId')}{place_of(action)}"
-    return words.done.format(name=action["Subject"]["Name"], to=to) if words else ""
+    subject = action["Subject"]
+    name = subject.get("Character", subject["Name"])
+    return words.done.format(name=name, to=to) if words else ""
 
 
 def place_of(action: Document) -> str:
