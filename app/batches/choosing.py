@@ -143,6 +143,7 @@ def _again(row: Document) -> Row:
     operation, subject = row["Operation"], row["Subject"]
     # The player may have another name by now.
     player = subject["Id"] if subject and operation != UNDO.name else row["Player"]
-    again = Row(number_of(row), player, operation, row["Arguments"], earlier_id=row["_id"])
+    first = row.get("Retries") or row["_id"]
+    again = Row(number_of(row), player, operation, row["Arguments"], earlier_id=first)
     again = again._replace(sent=row.get("Sent", {}))
     return again if row["Arguments"] else again._replace(fault=row["Why"], subject=subject)

@@ -27,10 +27,6 @@ PORTION_ROWS = 1000
 MOST_KINDS = 20
 # Why a row is refused whose key another row has used.
 RETRIED = "Another row or batch has already carried out this row."
-DIFFERS = (
-    "The same row of another batch, which can still be run, is different. Cancel that batch, or "
-    "empty the cell Batch to have both."
-)
 
 
 class BatchNotFound(NotFound):
@@ -130,9 +126,8 @@ class Row(NamedTuple):
     fault: str | None = None
     # The kind, id and name of the document, once it has been looked up.
     subject: Document | None = None
-    # If it tries a row of another batch again: the id of that row, and whether it was done.
+    # If it tries a row of another batch again: the id of the first one in a chain of retries.
     earlier_id: str = ""
-    is_done: bool = False
     # If its arguments are invalid: what was sent instead, by the names of history.
     sent: Document = {}
 

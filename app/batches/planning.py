@@ -12,9 +12,7 @@ import orjson
 from app.auth.permissions import Permission
 from app.batches.changes import changes_of
 from app.batches.domain import (
-    DIFFERS,
     MOST_ROWS,
-    OPEN,
     NewBatch,
     Row,
     Summary,
@@ -124,11 +122,9 @@ class Planner:
 
     def _read(self, batch: Document, rows: Iterable[Row], spool: RowSpool) -> None:
         """Add rows to the spool with their subjects."""
-        done = 0
         for sent in in_chunks(rows, CHUNK):
             self._renew(batch)
-            chunk = self._without_others(self._with_ids(self._not_done(sent)))
-            done += len(sent) - len(chunk)
+            chunk = self._with_ids(sent)
             if len(spool) + len(chunk) > MOST_ROWS:
                 raise TooManyRows
             keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
@@ -144,41 +140,7 @@ class Planner:
                 else:
                     spool.add(row._replace(fault=str(NotFound("player", keys[row.player]))))
         if not len(spool):
-            why = (
-                "All rows of the file are already done."
-                if done
-                else "A batch has at least one row."
-            )
-            raise Invalid(why, {"Rows": ["Has no row."]})
-
-    def _not_done(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows without those that the batch of their result file has carried out.
-
-        The file may be older than the changes. The others get the id of the first row in a chain of
-        retries: all have its key.
-        """
-        found = self._batches.find_rows([row.earlier_id for row in rows if row.earlier_id])
-        return [
-            row._replace(earlier_id=earlier.get("Retries", row.earlier_id))
-            for row in rows
-            for earlier in [found.get(row.earlier_id, {})]
-            if not row.is_done and earlier.get("Verdict") != "done"
-        ]
-
-    def _without_others(self, rows: Sequence[Row]) -> list[Row]:
-        """Refuse rows that would replace a different row of a batch that can still be run."""
-        firsts = self._batches.find_rows([row.earlier_id for row in rows if row.earlier_id])
-        different = [
-            row.earlier_id
-            for row in rows
-            if (first := firsts.get(row.earlier_id)) and not row.fault
-            if first["Verdict"] == "ready"
-            if (first["Operation"], first["Arguments"]) != (row.operation, row.arguments)
-        ]
-        batch_ids = {firsts[id_]["Batch"] for id_ in different}
-        states = {id_: self._batches.get(id_)["State"] for id_ in batch_ids}
-        is_open = {id_ for id_ in different if states[firsts[id_]["Batch"]] in (*OPEN, "planning")}
-        return [row._replace(fault=DIFFERS) if row.earlier_id in is_open else row for row in rows]
+            raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
 
     def _with_ids(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the ids of the catalogue objects that they name."""

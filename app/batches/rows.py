@@ -1,21 +1,19 @@
-"""Reads the rows of a batch from JSON or CSV, one by one, and checks the shape of each."""
+"""Reads the rows of a batch from JSON or CSV, and checks the shape of each."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol, TextIO
 
-import ijson
+import orjson
 
 from app.batches.domain import MOST_ROWS, Row, TooManyRows
-from app.batches.result_file import without_result
 from app.errors import Invalid, InvalidField
 from app.history.operations import UNDO
-from app.http.lenient import ONCE, respell
+from app.http.lenient import respell
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, load
 from app.naming import NAME_LENGTH, NIL, parse_guid
@@ -23,12 +21,13 @@ from app.operations import batch_operations
 from app.types import Document
 
 CSV = "text/csv"
-# The most parser events of one row: names, values, braces and brackets.
-MOST_EVENTS = 200
+# The size of JSON. 100,000 usual rows have 14 MB, and take up to 90 MB of memory.
+MOST_JSON = 16 * 2**20
+# Twice of what rows need, names with commas and brackets included: as many small values as fit into
+# the size would take 700 MB, and the interpreter for half a minute.
+MOST_COMMAS, MOST_OBJECTS = 10 * MOST_ROWS, 2 * MOST_ROWS
 HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo", "Players", "Row")
 DELIMITERS = (";", "\t")
-# The longest string or number in JSON: the parser takes minutes for one of several megabytes.
-LONGEST_TOKEN = 128 * 1024
 # The longest row of CSV, in characters: more than any valid row needs.
 LONGEST_LINE = 128 * 1024
 # The number of lines in a spreadsheet.
@@ -38,18 +37,6 @@ SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 # Stands for the id of an object that a row names, while its other arguments are checked.
 NAMED = NIL.replace("0", "1")
 TOO_MANY_CELLS = "The line has more cells than there are columns."
-# A valid escape in a JSON string: one character, or a pair of surrogates.
-_ESCAPE = re.compile(
-    rb"""\\ (?P<whole>
-        [^u]
-        | u (?! [dD] [89a-fA-F] ) ....
-        | u [dD] [89abAB] .. \\ u [dD] [c-fC-F] ..
-    )?""",
-    re.DOTALL | re.VERBOSE,
-)
-_NUMBER = re.compile(rb"[0-9.eE+-]+")
-# The length of a pair of surrogates, in bytes.
-_LONGEST_ESCAPE = 12
 
 
 class RowSource(Protocol):
@@ -62,7 +49,7 @@ class RowSource(Protocol):
 
 
 class JsonRows:
-    """The rows in a JSON document. It is read twice: fields of head may follow the rows."""
+    """The rows in a JSON document, which is read at once: keep its size within memory."""
 
     def __init__(self, file: BinaryIO, called: str = "The request body") -> None:
         self._file = file
@@ -70,121 +57,38 @@ class JsonRows:
 
     @cached_property
     def head(self) -> Document:
-        head: Document = {}
-        _refuse_early(self._file, self._values(head))
-        return head
-
-    def __iter__(self) -> Iterator[Row]:
-        _ = self.head  # too many rows are refused before the first is checked
-        self._file.seek(0)
-        for number, values in enumerate(self._values({}), 1):
-            yield parse_row(number, values)
-
-    def _values(self, head: Document) -> Iterator[Any]:
+        _refuse_spreadsheet(self._file)
+        text = self._file.read(MOST_JSON + 1)
+        if len(text) > MOST_JSON:
+            size = f"{self._called} has more than {MOST_JSON // 2**20} MiB of JSON"
+            raise Invalid(f"{size}: send CSV, or split it into several batches.")
+        if text.count(b",") > MOST_COMMAS or text.count(b"{") + text.count(b"[") > MOST_OBJECTS:
+            raise Invalid(f"{self._called} has too many values for {MOST_ROWS:,} rows.")
         try:
-            # Events without paths: for a body of many brackets, computing paths would take seconds.
-            yield from self._build(ijson.basic_parse(CheckedJson(self._file), use_float=True), head)
-        except UnicodeDecodeError:
-            raise Invalid(f"{self._called} is not valid JSON: it is not UTF-8.") from None
-        except (ijson.JSONError, OverflowError) as error:
-            said = error.args[0] if error.args else ""
-            text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-            fault = masked(text.partition("\n")[0].rstrip(". "))
-            raise Invalid(f"{self._called} is not valid JSON: {fault}.") from None
-
-    def _build(self, events: Iterator[tuple[str, Any]], head: Document) -> Iterator[Any]:
-        """Build values from parser events: yield the rows, and store the other fields in head."""
-        if next(events, ("", None))[0] != "start_map":
+            head = orjson.loads(text)
+        except ValueError as error:
+            raise Invalid(f"{self._called} is not valid JSON: {error}.") from None
+        if not isinstance(head, dict):
             raise Invalid(f"{self._called} must be a JSON object.")
-        for event, name in events:
-            if event != "map_key":
-                continue
+        for name in head:
             if name not in HEAD_FIELDS:
                 fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
                 raise InvalidField(masked(name[:NAME_LENGTH]), fault)
-            if name in head:
-                raise InvalidField(name, ONCE)
-            head[name] = None
-            if name == "Rows":
-                yield from _items(events)
-            else:
-                head[name] = _value(*next(events), events)
+        if not isinstance(head.get("Rows", []), list):
+            raise InvalidField("Rows", "Must be a list.")
+        if len(head.get("Rows", [])) > MOST_ROWS:
+            raise TooManyRows
+        return head
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, values in enumerate(self.head.get("Rows", []), 1):
+            yield parse_row(number, values)
 
 
-def _refuse_early(file: BinaryIO, rows: Iterator[object]) -> None:
-    """Refuse spreadsheets and too many rows; counting is ten times faster than checking."""
+def _refuse_spreadsheet(file: BinaryIO) -> None:
     if file.read(4) in SPREADSHEETS:
         raise Invalid("The file is a spreadsheet: save it as CSV (UTF-8), and send that file.")
     file.seek(0)
-    if any(number > MOST_ROWS for number, _ in enumerate(rows, 1)):
-        raise TooManyRows
-
-
-class CheckedJson:
-    """A JSON file that refuses lone surrogates and very long tokens.
-
-    The parser would replace a lone surrogate by another character, and so change a name.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        # An incomplete escape at the end of the previous chunk.
-        self._begun = b""
-        # The minimum length of the token that is still being read.
-        self._token_bytes = 0
-        self._is_string = False
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        text = self._begun + data
-        self._measure(text, len(data))
-        self._check(text, is_last=not data)
-        return data
-
-    def _measure(self, text: bytes, size: int) -> None:
-        """Update the length of a token that spans several chunks."""
-        unescaped = text.replace(b"\\\\", b"")
-        quotes = unescaped.count(b'"') - unescaped.count(b'\\"')
-        is_filled = not quotes and (self._is_string or _NUMBER.fullmatch(text))
-        self._token_bytes = self._token_bytes + size if is_filled else 0
-        if self._token_bytes > LONGEST_TOKEN:
-            raise ijson.JSONError(f"a string or a number of more than {LONGEST_TOKEN:,} bytes")
-        self._is_string ^= bool(quotes % 2)
-
-    def _check(self, text: bytes, is_last: bool) -> None:
-        self._begun = b""
-        for escape in _ESCAPE.finditer(text):
-            if escape["whole"]:
-                continue
-            self._begun = text[escape.start() :]
-            if is_last or len(self._begun) >= _LONGEST_ESCAPE:
-                raise ijson.JSONError("an unpaired surrogate in a string")
-            return
-
-
-def _items(events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
-    """Yield the values of the list that begins at the current event."""
-    if next(events)[0] != "start_array":
-        raise InvalidField("Rows", "Must be a list.")
-    for event, value in events:
-        if event == "end_array":
-            return
-        yield _value(event, value, events)
-
-
-def _value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> Any:
-    """Return the value that begins with an event."""
-    builder = ijson.ObjectBuilder()
-    builder.event(event, value)
-    depth = int(event.startswith("start_"))
-    for count, (event, value) in enumerate(events if depth else ()):
-        if count > MOST_EVENTS:
-            raise Invalid("A row, or another value of the batch, has too many nested values.")
-        builder.event(event, value)
-        depth += event.startswith("start_") - event.startswith("end_")
-        if not depth:
-            break
-    return builder.value
 
 
 class CsvRows:
@@ -195,7 +99,10 @@ class CsvRows:
 
     @cached_property
     def head(self) -> Document:
-        _refuse_early(self._file, self._cells())
+        _refuse_spreadsheet(self._file)
+        # Counting is ten times faster than checking.
+        if any(number > MOST_ROWS for number, _ in enumerate(self._cells(), 1)):
+            raise TooManyRows
         return {"Rows": None}
 
     def __iter__(self) -> Iterator[Row]:
@@ -203,9 +110,8 @@ class CsvRows:
         self._file.seek(0)
         for number, (names, cells) in enumerate(self._cells(), 1):
             values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
-            given = {name: cell for name, cell in values.items() if cell}
-            sent, earlier = without_result(given)
-            row = parse_row(number, sent, is_text=True)._replace(**earlier)
+            sent = {name: cell for name, cell in values.items() if cell}
+            row = parse_row(number, sent, is_text=True)
             has_more = any(map(str.strip, cells[len(names) :]))
             if has_more:
                 row = row._replace(fault=TOO_MANY_CELLS, arguments={}, sent=_sent(row, sent))
@@ -261,6 +167,8 @@ def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
         raise Invalid(f"The first line of the file names more than {MAX_FIELDS} columns.")
     names = [cell.strip() for cell in columns]
     given = [name.lower() for name in names if name]
+    if "verdict" in given:
+        raise Invalid("The file is the result of a batch: plan the rest of that batch instead.")
     if len(set(given)) < len(given):
         raise Invalid("The first line of the file names a column twice.")
     lines.begin_row()
@@ -276,8 +184,9 @@ def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
 
     Field names are case-insensitive. With is_text, as in CSV, numbers are strings.
     """
-    if not isinstance(values, dict):
-        return Row(number, None, None, {}, "A row must be an object with named values.")
+    if not isinstance(values, dict) or len(values) > MAX_FIELDS:
+        fault = f"A row must be an object with at most {MAX_FIELDS} named values."
+        return Row(number, None, None, {}, fault)
     named = {str(name).lower(): value for name, value in values.items()}
     player, operation = named.pop("player", None), named.pop("operation", None)
     known = operation.lower() if isinstance(operation, str) else None
@@ -293,7 +202,7 @@ def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
 
 
 def _sent(row: Row, values: Document) -> Document:
-    """Return the values of a malformed row, so that a result file still has them."""
+    """Return the values of a malformed row, so that its page and the result file show them."""
     if row.operation in (None, UNDO.name):
         return {}
     operation = batch_operations()[row.operation]

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise, product
 
@@ -122,7 +121,7 @@ def test_a_plan_has_a_verdict_for_each_row_and_changes_nothing(world, plan, rows
         None,
         f"The field 'Operation' must be one of {', '.join(batch_operations())}.",
         "The field 'quantity' is required.",
-        "A row must be an object with named values.",
+        "A row must be an object with at most 100 named values.",
     ]
     assert found[0]["Subject"] == {"Kind": "player", "Id": ann["_id"], "Name": "Ann"}
     assert found[0]["Arguments"] == {"ItemId": ITEM, "Quantity": 5, "BankOverflow": False}
@@ -278,7 +277,6 @@ NO_BATCH = [
     (b'{"Rows": []}', "A batch has at least one row."),
     (b"{}", "A batch has at least one row."),
     (b'{"Rows": {}}', "The field 'Rows' must be a list."),
-    (b'{"Rows": [], "Rows": []}', "The field 'Rows' must be given once."),
     (
         b'{"Lines": []}',
         "The field 'Lines' is unknown; a batch has Name, Reason, Rows, Undo, Players, Row.",
@@ -291,13 +289,10 @@ NO_BATCH = [
     (b'{"Undo": {}}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": {"Who": "x"}}', "The field 'Undo.Who' is unknown."),
     (b'{"Undo": {"Itme": "x"}}', "The field 'Undo.Itme' is unknown; did you mean 'Item'?"),
-    (
-        b'{"Rows": [' + b"[" * 5000,
-        "A row, or another value of the batch, has too many nested values.",
-    ),
+    (b'{"Rows": [' + b"[" * 5000, "The request body is not valid JSON: "),
     (b'{"Rows": [{"a": "\xff"}]}', "The request body is not valid JSON: "),
     (b'{"Rows": [1]} x', "The request body is not valid JSON: "),
-    (b'{"Name": "\\ud800Bob", "Rows": [1]}', "The request body is not valid JSON: an unpaired"),
+    (b'{"Name": "\\ud800Bob", "Rows": [1]}', "The request body is not valid JSON: "),
     (b'{"Undo": null}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": []}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": {"By": ""}}', "The field 'Undo.By' must be 1 to 255 characters."),
@@ -317,44 +312,24 @@ def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, upload):
 
 
 CSV_HEAD = b"Player,Operation\n"
-JSON_ROW = b'{"Rows": [{"Player": '
-LONG_LINE = "A line of the file has more than 131,072 characters."
-LONG_TOKEN = "is not valid JSON: a string or a number of more than 131,072 bytes."
-MANY_PARTS = "A row, or another value of the batch, has too many nested values."
-FOUR_BYTES = "\N{SMILING FACE WITH SUNGLASSES}".encode()
 
 
 TOO_LONG = [
-    (CsvRows, b"", b"a,", LONG_LINE),
-    (CsvRows, b"", b'"a",', LONG_LINE),
-    (CsvRows, CSV_HEAD, b"a,", LONG_LINE),
-    (CsvRows, CSV_HEAD, b",", LONG_LINE),
-    (CsvRows, CSV_HEAD, b'"a\n",', LONG_LINE),
-    (CsvRows, CSV_HEAD + b'"', b"a\n", LONG_LINE),
-    (JsonRows, JSON_ROW + b'"', b"a", LONG_TOKEN),
-    (JsonRows, JSON_ROW + b'"', FOUR_BYTES, LONG_TOKEN),
-    (JsonRows, JSON_ROW + b'"a', b'\\"', LONG_TOKEN),
-    (JsonRows, JSON_ROW + b'"', b"\\\\", LONG_TOKEN),
-    (JsonRows, JSON_ROW + b'"', b"\\u0022", LONG_TOKEN),
-    (JsonRows, JSON_ROW, b"1", LONG_TOKEN),
-    (JsonRows, JSON_ROW + b"0.", b"1", LONG_TOKEN),
-    (JsonRows, b'{"', b"a", LONG_TOKEN),
-    (JsonRows, b'{"Name": "', b"a", LONG_TOKEN),
-    (JsonRows, JSON_ROW, b"[", MANY_PARTS),
-    (JsonRows, JSON_ROW, b'{"a":', MANY_PARTS),
-    (JsonRows, JSON_ROW + b"[", b"1,", MANY_PARTS),
-    (JsonRows, JSON_ROW + b'1, "a": 1', b', "a": 1', MANY_PARTS),
-    (JsonRows, b'{"Rows": ', b"[", MANY_PARTS),
+    (b"", b"a,"),
+    (b"", b'"a",'),
+    (CSV_HEAD, b"a,"),
+    (CSV_HEAD, b","),
+    (CSV_HEAD, b'"a\n",'),
+    (CSV_HEAD + b'"', b"a\n"),
 ]
 
 
-def test_what_is_too_long_or_too_wide_is_refused_before_it_is_read():
+def test_a_csv_line_that_is_too_long_is_refused_before_it_is_read():
     """Such a file of 30 MB took 1.4 GB of memory, or minutes."""
-    for source, start, repeated, sentence in TOO_LONG:
+    for start, repeated in TOO_LONG:
         body = WatchedBody(start + repeated * (2 * MIB // len(repeated)))
-        with pytest.raises(Invalid) as refusal:
-            list(source(body))
-        assert str(refusal.value).endswith(sentence), (start, repeated)
+        with pytest.raises(Invalid, match=r"more than 131,072 characters\.$"):
+            list(CsvRows(body))
         assert body.taken < MIB
 
 
@@ -371,25 +346,28 @@ def test_a_file_has_100_columns_and_as_many_lines_as_a_spreadsheet_at_most(monke
 
 
 @pytest.mark.parametrize(
-    ("source", "start", "row"), [(CsvRows, CSV_HEAD, b"Ann\n"), (JsonRows, b'{"Rows": [1', b",{}")]
+    ("source", "start", "end"), [(CsvRows, CSV_HEAD, b""), (JsonRows, b'{"Rows": [\n', b"1]}")]
 )
-def test_one_row_too_many_is_refused_before_the_first_is_checked(monkeypatch, source, start, row):
+def test_one_row_too_many_is_refused_before_the_first_is_checked(monkeypatch, source, start, end):
     """They were checked one by one, which took a minute and a half on a busy machine."""
     assert rows.MOST_ROWS == 100_000
     monkeypatch.setattr(rows, "MOST_ROWS", 1000)
     with pytest.raises(TooManyRows):
-        next(iter(source(io.BytesIO(start + row * 1001))))
+        next(iter(source(io.BytesIO(start + b"1,\n" * 1001 + end))))
 
 
-@pytest.mark.parametrize("escape", [b"", b'\\"', b"\\\\", b'\\\\\\"', b"\\ud83d\\ude0e"])
-def test_long_texts_are_read_whole_wherever_the_pieces_end(escape):
-    """The file is read in pieces of 64 KiB: the escape is before, on and behind the border."""
-    for filled in range(2**16 - 60, 2**16, 5):
-        text = b"a" * filled + escape + b"b" * 2000
-        body = b'{"Name": "%s", "Rows": [{"Player": "%s"}, 1]}' % (text, text)
-        source = JsonRows(io.BytesIO(body))
-        assert [row.number for row in source] == [1, 2]
-        assert source.head["Name"] == json.loads(b'"%s"' % text)
+@pytest.mark.parametrize("values", [b"{},", b"[],", b'"a",', b"1,", b'{"a":[[]]},'])
+def test_json_that_would_take_hundreds_of_megabytes_is_refused_before_it_is_parsed(values):
+    body = b'{"Rows": [' + values * (15 * MIB // len(values))
+    with pytest.raises(Invalid, match=r"has too many values for 100,000 rows\.$"):
+        list(JsonRows(io.BytesIO(body)))
+
+
+def test_json_has_16_mib_at_most():
+    body = b'{"Rows": [1]}'
+    assert len(list(JsonRows(io.BytesIO(body.ljust(16 * MIB))))) == 1
+    with pytest.raises(Invalid, match="The file has more than 16 MiB of JSON: send CSV"):
+        list(JsonRows(io.BytesIO(body.ljust(16 * MIB + 1)), "The file"))
 
 
 def test_a_cancelled_batch_is_not_carried_out(world, plan, staff, refused):

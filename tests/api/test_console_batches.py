@@ -13,7 +13,6 @@ import pytest
 
 from app.auth.roles import Role
 from app.batches.background import BatchWorker
-from app.batches.domain import DIFFERS, RETRIED
 from app.batches.planning import Planner
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
@@ -468,28 +467,10 @@ def file_form(data):
     return {"file": (io.BytesIO(data), "batch.csv"), "Name": "Again"}
 
 
-def test_the_result_file_can_be_sent_again_as_it_is(staff, world, plan, db):
-    """Rows that are done are left out, even if the file is older than the change."""
-    full = {str(slot): {"ItemId": OTHER, "Quantity": 1} for slot in range(1000)}
-    world.add_player(Name="Aladric")
-    elowen = world.add_player(Name="Elowen", Inventory=full)
-    batch = plan(**GIFT, players="Aladric\nElowen\n=Nobody")
-    before = staff.get(f"/batches/{batch['_id']}/result").data
-    run(staff, batch)
-    after = staff.get(f"/batches/{batch['_id']}/result").data
-    assert (before.count(b",ready,"), after.count(b",done,")) == (1, 1)
-    db.players.update_one({"_id": elowen["_id"]}, {"$set": {"Inventory": {}, "Name": "Elowyn"}})
-    world.add_player(Name="=Nobody")
-    for file in (before, after):
-        again = plan("file", **file_form(file))
-        rows = rows_of(db, again)
-        assert [row["Subject"]["Name"] for row in rows] == ["Elowyn", "=Nobody"]
-        assert {row["Verdict"] for row in rows} == {"ready"}
-        # Their numbers are those of the file, so that both can be compared.
-        assert [row["_id"][-1] for row in rows] == ["2", "3"]
-    done = staff.get(f"/batches/{batch['_id']}/result?verdict=done").data
-    answer = staff.submit("/batches?kind=file", 400, **file_form(done))
-    assert "All rows of the file are already done." in page_of(answer)
+def test_the_result_file_is_no_batch(staff, gift):
+    file = staff.get(f"/batches/{gift['_id']}/result").data
+    answer = staff.submit("/batches?kind=file", 400, **file_form(file))
+    assert "plan the rest of that batch instead" in page_of(answer)
 
 
 def test_a_batch_without_a_name_is_called_after_what_it_does(client, staff, world, plan, db):
@@ -505,25 +486,7 @@ def test_a_batch_without_a_name_is_called_after_what_it_does(client, staff, worl
         assert (refused["Name"], refused["Reason"]) == ("Rest of Batch of 1 row", "Summer")
 
 
-def test_a_row_does_not_replace_a_different_one_of_a_batch_that_can_still_be_run(
-    staff, world, plan, db
-):
-    world.add_player(Name="Aladric")
-    batch = plan(**GIFT, players="Aladric")
-    file = staff.get(f"/batches/{batch['_id']}/result").data
-    same = plan("file", **file_form(file))
-    assert [row["Verdict"] for row in rows_of(db, same)] == ["ready"]
-    # Also through another batch, which has ended.
-    through = staff.get(f"/batches/{same['_id']}/result").data
-    staff.submit(f"/batches/{same['_id']}/cancel", 303)
-    for sent in (file, through):
-        other = plan("file", **file_form(sent.replace(b",5,", b",1,")))
-        assert [row["Why"] for row in rows_of(db, other)] == [DIFFERS]
-    run(staff, batch)
-    assert [row["Verdict"] for row in rows_of(db, batch)] == ["done"]
-
-
-def test_a_malformed_row_keeps_what_was_sent_for_its_correction(staff, world, plan, db):
+def test_a_malformed_row_keeps_what_was_sent(staff, world, plan, db):
     world.add_player(Name="Aladric")
     lines = ("Player,Operation,ItemId,Quantity", "Aladric,give,Iron Sword,many")
     batch = plan("file", **file_form("\n".join(lines).encode()))
@@ -535,37 +498,6 @@ def test_a_malformed_row_keeps_what_was_sent_for_its_correction(staff, world, pl
     assert (row["ItemId"], row["Quantity"], row["Verdict"]) == ("Iron Sword", "many", "refused")
     retried = staff.post(f"/batches/{batch['_id']}/retry").headers["Location"]
     assert "Give many × Iron Sword" in page_of(staff.get(retried.removeprefix("/console")))
-    again = plan("file", **file_form(file.replace("many", "2").encode()))
-    assert [row["Arguments"]["quantity"] for row in rows_of(db, again)] == [2]
-
-
-def test_a_row_of_a_result_file_is_done_once(staff, world, plan, db):
-    """The batch of the file is still open, and the file is sent twice."""
-    aladric, elowen = world.add_player(Name="Aladric"), world.add_player(Name="Elowen")
-    batch = plan(**GIFT, players="Aladric\nElowen")
-    file = staff.get(f"/batches/{batch['_id']}/result").data
-    first = plan("file", **file_form(file))
-    second = plan("file", **file_form(staff.get(f"/batches/{first['_id']}/result").data))
-    run(staff, second)
-    for other in (first, batch):
-        assert RETRIED in page_of(run(staff, other))
-        assert {row["Verdict"] for row in rows_of(db, other)} == {"refused"}
-    for player in (aladric, elowen):
-        (slot,) = db.players.find_one({"_id": player["_id"]})["Inventory"].values()
-        assert slot["Quantity"] == 5
-    # The others know by now that nothing is left.
-    assert {row["Why"] for row in rows_of(db, plan("file", **file_form(file)))} == {RETRIED}
-
-
-def test_the_result_file_of_undos_can_be_sent_again(staff, world, plan, db):
-    world.add_player(Name="Aladric")
-    batch = plan(**GIFT, players="Aladric")
-    run(staff, batch)
-    move_all(db)
-    location = staff.submit(f"/batches/{batch['_id']}/undo", 303).headers["Location"]
-    file = staff.get(f"{location.removeprefix('/console')}/result").data
-    (row,) = rows_of(db, plan("file", **file_form(file)))
-    assert (row["Operation"], row["Verdict"]) == ("undo", "ready")
 
 
 def test_refused_rows_become_a_batch_by_one_click(staff, world, gift, db):

@@ -114,12 +114,6 @@ class Parts:
         done = {"Batch": batch_id, "Verdict": "done"}
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
-    def find_rows(self, row_ids: Sequence[str]) -> dict[str, Document]:
-        """Return by id what rows, which may be of several batches, do and retry, and verdicts."""
-        fields = ["Batch", "Operation", "Arguments", "Retries", "Verdict"]
-        found = self._rows.find({"_id": {"$in": row_ids}}, fields)
-        return {row["_id"]: row for row in found} if row_ids else {}
-
     def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[Document]]:
         """Yield the rows that a dead caller may have carried out without storing results."""
         abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}
