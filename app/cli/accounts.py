@@ -245,13 +245,13 @@ def roles_line(name: str, power: dict[str, bool]) -> str:
 def token(name: str) -> None:
     """Print an access token of a user without a role of staff, for scripts and experiments."""
     account = users.get(Lookup.parse(name), *RIGHTS, "PasswordVersion", "SecondFactor")
-    if role_names(account):
-        raise Invalid(f"{name} has a role of staff, so only its holder signs in. Create a key.")
     if not callers.rights(account).permissions:
         raise Invalid(
             f"{name} lacks the role 'api'; grant it with quartermaster api grant {name} api."
         )
     require_factor(account)
+    if role_names(account):
+        raise Invalid(f"{name} has a role of staff, so only its holder signs in. Create a key.")
     issued = refresh_tokens.issue(account["_id"], account["PasswordVersion"])
     now = int(access_tokens.now())
     output = access_tokens.issue(issued.user_id, issued.chain, now)
