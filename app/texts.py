@@ -56,18 +56,17 @@ def short_text(value: Any) -> str:
 
 
 def whole_text(value: Any) -> str:
-    """Return a value of a document as text, or as JSON if it is a list or an object."""
+    """Return a value of a document, which may have any BSON type, as text.
+
+    A list or an object is JSON.
+    """
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S} UTC"
-    if isinstance(value, str):
-        return value
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(value) or "nothing"
-    return json.dumps(value, default=_as_text, ensure_ascii=False)
-
-
-def _as_text(value: Any) -> str:
-    return whole_text(value) if isinstance(value, datetime) else str(value)
+    if value is None or isinstance(value, bool | int | float | list | dict):
+        return json.dumps(value, default=whole_text, ensure_ascii=False)
+    return str(value)
 
 
 def words_of(name: str) -> str:

@@ -19,7 +19,7 @@ from app.storage.schema.shapes import (
     TEXT_OR_NULL,
     object_shape,
 )
-from app.types import Document
+from app.types import Document, whole
 
 LARGEST_MOVED = 2**31 - 1
 AMOUNT: Document = {**INTEGER, "minimum": -LARGEST_MOVED, "maximum": LARGEST_MOVED}
@@ -54,7 +54,9 @@ class AlreadyGivenBack(Conflict):
 
 
 def event_items(event: Document) -> list[Document]:
-    return event.get("Items") or []
+    items = event.get("Items")
+    numbered = items if isinstance(items, list) else []
+    return [item if isinstance(item, dict) else {} for item in numbered]
 
 
 def restoration_id(event_id: str, number: int) -> str:
@@ -78,7 +80,7 @@ def public_event(event: Document, given_back: dict[str, str]) -> Document:
 def lost_slot(event: Document, number: int) -> Document:
     """Return a lost item of an event as a slot holds it, or raise NotLost."""
     items = event_items(event)
-    if number >= len(items) or items[number]["Quantity"] >= 0:
+    if number >= len(items) or (whole(items[number].get("Quantity")) or 0) >= 0:
         raise NotLost(event["_id"], number)
     return {**items[number], "Quantity": -items[number]["Quantity"]}
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Lock
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from cachetools import TTLCache, cached
 
@@ -71,9 +71,9 @@ class Objects(ChangeableDocuments):
         found = self._documents.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
         return {str(document["_id"]): document.get("Name", "") for document in found}
 
-    def names_of(self, ids: Iterable[str]) -> dict[str, str]:
+    def names_of(self, ids: Iterable[Any]) -> dict[str, str]:
         """Return the names of objects by id, some seconds old; without those that do not exist."""
-        wanted = set(ids)
+        wanted = {id_ for id_ in ids if isinstance(id_, str)}
         with self._names_lock:
             known = {id_: self._names[id_] for id_ in wanted if id_ in self._names}
         if missing := list(wanted - known.keys()):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from app.types import Document, whole
+from app.types import Document, decimal, whole
 
 INTERVAL = timedelta(minutes=5)
 MICROSECONDS = 1_000_000
@@ -60,10 +60,17 @@ def traffic_of(samples: Iterable[Document]) -> Traffic:
     for sample in samples:
         requests += whole(sample.get("Requests")) or 0
         failures += whole(sample.get("Failures")) or 0
-        for bound, count in (sample.get("Buckets") or {}).items():
-            seconds = int(bound) / MICROSECONDS
+        for bound, count in counts_of(sample, "Buckets").items():
+            seconds = (decimal(bound) or 0) / MICROSECONDS
             buckets[seconds] = buckets.get(seconds, 0) + count
     return Traffic(requests, failures, buckets)
+
+
+def counts_of(sample: Document, field: str) -> dict[str, int]:
+    """Return the counts in a map of a sample; what is no number counts as 0."""
+    counts = sample.get(field)
+    found = counts if isinstance(counts, dict) else {}
+    return {name: whole(count) or 0 for name, count in found.items()}
 
 
 def quantile(traffic: Traffic, share: float) -> float | None:

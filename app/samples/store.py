@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.samples.domain import Traffic, increments
+from app.samples.domain import Traffic, counts_of, increments
 from app.storage.client import Storage
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import MOMENT, object_shape
-from app.types import Document
+from app.types import Document, decimal
 
 SAMPLES = CollectionPlan("samples", object_shape({"_id": MOMENT, "ExpiresAt": MOMENT}), (expiry(),))
 KEPT = timedelta(days=8)
@@ -68,4 +68,5 @@ class Samples:
         found = self._samples.find_one(
             {"Levels": {"$exists": True}}, ["Levels"], sort=[("_id", -1)]
         )
-        return {int(level): count for level, count in found["Levels"].items()} if found else {}
+        counts = counts_of(found or {}, "Levels")
+        return {decimal(level) or 0: count for level, count in counts.items()}

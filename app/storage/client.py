@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pymongo
+from bson import Code
+from bson.codec_options import TypeDecoder, TypeRegistry
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
@@ -26,6 +28,22 @@ from app.storage.journal import Journals
 from app.storage.monitoring import CommandMetrics, Outage
 from app.types import Document
 
+
+class HashableCode(Code):
+    """Code that a game stored: a str, and usable wherever one is; bson's own has no hash."""
+
+    __hash__ = str.__hash__
+
+
+class CodeDecoder(TypeDecoder):
+    """Decodes Code as HashableCode."""
+
+    bson_type = Code
+
+    def transform_bson(self, value: Any) -> HashableCode:
+        return HashableCode(value, value.scope)
+
+
 # Identifies our connections in MongoDB, next to those of a game.
 CLIENT_OPTIONS: Document = {
     "appname": "quartermaster",
@@ -34,6 +52,7 @@ CLIENT_OPTIONS: Document = {
     "datetime_conversion": "DATETIME_CLAMP",
     # MongoDB stores strings unchecked, and a game may write invalid UTF-8.
     "unicode_decode_error_handler": "replace",
+    "type_registry": TypeRegistry([CodeDecoder()]),
     "w": "majority",
     "retryWrites": True,
     # Connect at the first operation; some commands need no database.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bson import json_util
+from bson import Code, json_util
 from bson.errors import BSONError
 
 OPTIONS = json_util.JSONOptions(tz_aware=True, json_mode=json_util.JSONMode.RELAXED)
@@ -18,7 +18,8 @@ PLAIN = (str, bool, int, type(None))
 
 def to_json(value: Any) -> Any:
     """Return a value as Extended JSON."""
-    if isinstance(value, PLAIN) or (isinstance(value, float) and math.isfinite(value)):
+    is_plain = isinstance(value, PLAIN) and not isinstance(value, Code)
+    if is_plain or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, dict):
         return {name: to_json(inner) for name, inner in value.items()}

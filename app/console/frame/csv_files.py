@@ -18,6 +18,7 @@ from app.batches.result_file import FORMULAS
 from app.console.frame.pages import HEADERS, blp, required
 from app.console.frame.times import iso
 from app.http.uploads import download
+from app.texts import whole_text
 from app.types import Document
 
 CSV = "text/csv"
@@ -80,11 +81,12 @@ def csv_lines(rows: Iterable[Iterable[Any]]) -> bytes:
 
 def cell_text(value: Any) -> Any:
     """Return a time or an author as text, and with an apostrophe what looks like a formula."""
-    if isinstance(value, datetime):
-        return iso(value)
     if isinstance(value, dict):
         value = value.get("Name") or value.get("UserId") or value.get("Id")
-    return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
+    if value is None or isinstance(value, int | float):
+        return value
+    text = iso(value) if isinstance(value, datetime) else whole_text(value)
+    return FORMULA.sub(r"\1'", text)
 
 
 def marks_text(record: Document) -> str:

@@ -56,7 +56,7 @@ PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
 def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
     """Return the card of a player, with the former name by which a search found it, if any."""
     card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
-    ids = {"Id": record["Id"], "UserId": record.get("UserId"), "FormerName": former_name}
+    ids = {"Id": record["Id"], "UserId": text_of(record.get("UserId")), "FormerName": former_name}
     return {**card, **ids, "Name": card["Name"] or str(record["Id"]), "DeletedAt": None}
 
 

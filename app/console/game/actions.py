@@ -36,9 +36,14 @@ def cards(found: Iterable[Document]) -> list[Document]:
 
 def map_ids(action: Document) -> list[Any]:
     subject = action["Subject"]
-    items = [item["ItemId"] for item in action["Arguments"].get("Items") or ()]
+    items = [item.get("ItemId") for item in _items(action)]
     place = subject["Id"] if subject["Kind"] == "map" else None
     return [action["Arguments"].get("MapId"), place, *items]
+
+
+def _items(action: Document) -> list[Document]:
+    items = action["Arguments"].get("Items")
+    return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
 
 
 def card(action: Document, names: Names, now: datetime) -> Document:
@@ -68,8 +73,10 @@ def whom(subject: Document, names: Names) -> str:
 def what(action: Document, names: Names) -> str:
     """Return what was requested, without the subject."""
     if action["Kind"] in ("chat", LETTER):
-        items = action["Arguments"].get("Items") or ()
-        given = [f"{item['Quantity']:,} {name_of(item['ItemId'], names)}" for item in items]
+        given = [
+            f"{short_text(item.get('Quantity'))} {name_of(item.get('ItemId'), names)}"
+            for item in _items(action)
+        ]
         return ", ".join([f"“{action['Arguments'].get('Message')}”", *given])
     if action["Kind"] == RESTART:
         asked = order(action, names)
@@ -121,7 +128,8 @@ def notice(action: Document, names: Names) -> str:
 def coming_restart() -> Document | None:
     """Return the restart to which the game counts down, with the time when it is due."""
     for last in cards(actions.list(ActionFilters(kind=RESTART), 1, b"").values):
-        due = last["At"] + timedelta(minutes=whole(last["Arguments"].get("Minutes")) or 0)
+        minutes = whole(last["Arguments"].get("Minutes")) or 0
+        due = last["At"] + timedelta(minutes=min(max(minutes, 0), 60))
         if last["State"] == "taken" and due > actions.now():
             return {**last, "DueAt": due}
     return None

@@ -15,8 +15,8 @@ from app.console.health.plots import Plot, Points
 from app.console.stores import history, players, samples, storage
 from app.http.context import current
 from app.openid.group_roles import GroupRoles
-from app.samples.domain import INTERVAL, interval_of, quantile, traffic_of
-from app.types import Document
+from app.samples.domain import INTERVAL, counts_of, interval_of, quantile, traffic_of
+from app.types import Document, whole
 
 group_roles = current(GroupRoles)
 
@@ -65,7 +65,7 @@ def lines_of_day(title: str, unit: str, series: Mapping[str, Points], now: datet
 
 
 def online_plot(taken: Sequence[Document], now: datetime) -> Plot:
-    points = [(sample["_id"], sample["Online"]) for sample in taken if "Online" in sample]
+    points = [(sample["_id"], whole(sample["Online"]) or 0) for sample in taken]
     return lines_of_day("Players online over the last day", "players", {"online": points}, now)
 
 
@@ -81,7 +81,7 @@ def levels_plot() -> Plot:
 def changes_plot(taken: Sequence[Document], now: datetime) -> Plot:
     """Return how many changes there were in each hour, by operation."""
     begin = (now - DAY + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
-    counted = [(sample["_id"], sample["Changes"]) for sample in taken if "Changes" in sample]
+    counted = [(one["_id"], counts_of(one, "Changes")) for one in taken if "Changes" in one]
     counted_until = max([begin, *(at + INTERVAL for at, _ in counted)])
     fresh = max(counted_until, now - MOST_UNCOUNTED)
     counted.append((now, history.count_changes(fresh, now + INTERVAL)))
@@ -99,7 +99,7 @@ def changes_plot(taken: Sequence[Document], now: datetime) -> Plot:
 def requests_plot(taken: Sequence[Document], now: datetime) -> Plot:
     minutes = INTERVAL.total_seconds() / 60
     series = {
-        field.lower(): [(sample["_id"], sample.get(field, 0) / minutes) for sample in taken]
+        field.lower(): [(one["_id"], (whole(one.get(field)) or 0) / minutes) for one in taken]
         for field in ("Requests", "Failures")
     }
     return lines_of_day("Requests per minute, and failures (5xx)", "a minute", series, now)

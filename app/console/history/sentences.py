@@ -46,17 +46,17 @@ def with_names(text: str, names: Names) -> str:
 
 def ids_in(entries: Iterable[Document]) -> set[str]:
     """Return the ids of all catalogue objects in some entries."""
-    found: set[Any] = set()
+    found: list[Any] = []
     for entry in entries:
         arguments = entry.get("Arguments") or {}
-        found |= {arguments.get(name) for name in object_arguments()}
+        found += [arguments.get(name) for name in object_arguments()]
         for change in entry["Changes"]:
             root, _, place = change["Path"].partition(".")
             values = (change["Before"], change["After"])
-            found |= {value["ItemId"] for value in values if _is_slot(value)}
-            found |= {place} if root == "Variables" else set()
+            found += [value["ItemId"] for value in values if _is_slot(value)]
+            found += [place] if root == "Variables" else []
             if root == "Spells" or root.endswith("Id"):
-                found |= {value for value in values if isinstance(value, str)}
+                found += values
     return {id_ for id_ in found if isinstance(id_, str)}
 
 
@@ -120,7 +120,8 @@ def _name_lines(change: Document, _: Names) -> list[Line]:
 
 def _list_lines(change: Document, _: Names) -> list[Line]:
     """Return which texts were added to a list, and which removed from it."""
-    before, after = (change[side] or [] for side in ("Before", "After"))
+    sides = (change["Before"], change["After"])
+    before, after = (side if isinstance(side, list) else [] for side in sides)
     added = [f"+{name}" for name in after if name not in before]
     removed = [f"{MINUS}{name}" for name in before if name not in after]
     return [Line(f"{change['Path']}: {', '.join([*added, *removed]) or 'in another order'}")]
@@ -160,7 +161,7 @@ _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
 
 
 def _is_slot(value: Any) -> bool:
-    return isinstance(value, dict) and "ItemId" in value
+    return isinstance(value, dict) and isinstance(value.get("ItemId"), str)
 
 
 def value_text(value: Any, names: Names) -> str:

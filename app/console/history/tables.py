@@ -17,8 +17,8 @@ from app.history.access import search
 from app.history.domain import CannotUndo, filters_of, inverse_of
 from app.history.operations import UNDO
 from app.storage.paging import newest_first
-from app.texts import Names, words_of
-from app.types import Document
+from app.texts import Names, whole_text, words_of
+from app.types import Document, whole
 
 NOT_KEPT = "not kept"
 
@@ -73,8 +73,11 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
     """Return events of the game with the texts for a table."""
     if not found:
         return []
-    events = served_events(found)
-    names = objects.names_of({item["ItemId"] for event in events for item in event["Items"]})
+    events = [
+        {**event, "Kind": whole_text(event["Kind"]), "With": whole_text(event["With"] or "")}
+        for event in served_events(found)
+    ]
+    names = objects.names_of(item["ItemId"] for event in events for item in event["Items"])
     others = [event["With"] for event in events if event["With"]]
     known = players.get_many(others, "Name") if others else {}
     return [
@@ -90,7 +93,7 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
 
 
 def _item_line(item: Document, names: Names) -> sentences.Line:
-    return sentences.Line(sentences.item_text(item, names), item["Quantity"])
+    return sentences.Line(sentences.item_text(item, names), whole(item["Quantity"]) or 0)
 
 
 def table_entries(entries: Any) -> list[Document]:

@@ -22,7 +22,7 @@ from app.items.operations import GIVE, GIVE_BACK, TAKE
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import BAN, MUTE
 from app.texts import name_of
-from app.types import Document
+from app.types import Document, whole
 
 DAY, UTC, ZONES = timedelta(days=1), ZoneInfo("UTC"), available_timezones()
 DEFAULT_DAYS, MOST_DAYS, MOST_ROWS = 28, 366, 50
@@ -111,6 +111,7 @@ def active_players(days: list[date], zone: ZoneInfo) -> dict[str, int]:
 def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
     """Return what was changed and moved by person, by key and by item, the most first."""
     flat = [{"User": None, "Key": None, "Item": None, **one, **one["_id"]} for one in moved]
+    flat = [one | {"Item": one["Item"] if isinstance(one["Item"], str) else None} for one in flat]
     names = objects.names_of({one["Item"] for one in flat if one["Item"]})
     people = {one["User"]: str(one["Name"] or one["User"] or "unknown") for one in flat}
     times = {"from": iso(period.begin), "to": iso(period.end)}
@@ -135,5 +136,5 @@ def sums_of(moved: Sequence[Document], fields: Sequence[str]) -> list[tuple[Any,
     rows: dict[Any, Document] = {}
     for one in moved:
         row = rows.setdefault(tuple(one[name] for name in fields), dict.fromkeys(SUMS, 0))
-        row |= {name: row[name] + one[name] for name in SUMS}
+        row |= {name: row[name] + (whole(one[name]) or 0) for name in SUMS}
     return sorted(rows.items(), key=lambda item: (-item[1]["Changes"], str(item[0])))
