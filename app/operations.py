@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from app.auth.permissions import Need, Permission
+from app.auth.permissions import Need, Permission, of_people
 from app.changes import Applied, Intent, Rule
 from app.errors import QuartermasterError
 from app.types import Document
@@ -198,7 +198,7 @@ class Operation:
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
-        return tuple(need for need in self.needs or () if isinstance(need, Permission))
+        return of_people(self.needs or ())
 
     @property
     def is_undo(self) -> bool:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (a table)
-"""Every route of the service, the roles that it needs, and behind the bar the scopes of a key.
+"""Every route of the service, the roles that it needs, and behind the bar the permissions of a key.
 
 Written by hand, because a table made from the code would only agree with itself. See
 docs/operations.rst and the section contract-roles; a plus marks what is not one
@@ -25,8 +25,8 @@ TABLE = """
 11  GET    /api/v1/players/[player]/items/inventory              api                        | players.read
 12  GET    /api/v1/players/[player]/items/bank                   api                        | players.read
 13  GET    /api/v1/players/bag/[bag]                             api                        | players.read
-14  POST   /api/v1/players/[player]/items/give                   api                        | players.change
-15  POST   /api/v1/players/[player]/items/take                   api                        | players.change
+14  POST   /api/v1/players/[player]/items/give                   api                        | items.move
+15  POST   /api/v1/players/[player]/items/take                   api                        | items.move
 16  GET    /api/v1/players/[player]/spells                       api                        | players.read
 17  POST   /api/v1/players/[player]/spells/teach                 api                        | players.change
 18  POST   /api/v1/players/[player]/spells/forget                api                        | players.change
@@ -40,13 +40,13 @@ TABLE = """
 26  GET    /api/v1/users/[user]/password/reset                   api users.query            | users.change
 27  GET    /api/v1/users/[user]/players                          api users.query            | users.read
 28  GET    /api/v1/users/[user]/players/[player]                 api users.query            | users.read
-29  POST   /api/v1/users/[user]/manage/email/change              api users.query users.manage| users.manage
-30  POST   /api/v1/users/[user]/manage/password/change           api users.query users.manage| users.manage
+29  POST   /api/v1/users/[user]/manage/email/change              api users.query users.manage| users.find users.manage
+30  POST   /api/v1/users/[user]/manage/password/change           api users.query users.manage| users.find users.manage
 31  POST   /api/v1/users                                         api users.query            | users.read
  +  POST   /api/v1/users/[user]/password/reset                   api users.query            | users.change
  +  GET    /api/v1/history                                       api                        | history.read
  +  GET    /api/v1/history/[entry]                               api                        | history.read
- +  POST   /api/v1/history/[entry]/undo                          api                        | history.undo
+ +  POST   /api/v1/history/[entry]/undo                          api                        | undo.own
  +  GET    /api/v1/players/[player]/history                      api                        | history.read
  +  GET    /api/v1/users/[user]/history                          api users.query            | history.read users.read
  +  GET    /api/v1/players/online                                api                        | players.read
@@ -56,14 +56,14 @@ TABLE = """
  +  GET    /api/v1/guilds/[guild]/variables                      api                        | players.read
  +  GET    /api/v1/guilds/[guild]/bank                           api                        | players.read
  +  GET    /api/v1/leaderboard                                   api                        | leaderboard.read
- +  POST   /api/v1/players/[player]/admin/ban                    api                        | users.change
- +  POST   /api/v1/players/[player]/admin/unban                  api                        | users.change
- +  POST   /api/v1/players/[player]/admin/mute                   api                        | users.change
- +  POST   /api/v1/players/[player]/admin/unmute                 api                        | users.change
- +  POST   /api/v1/users/[user]/admin/ban                        api users.query            | users.change
- +  POST   /api/v1/users/[user]/admin/unban                      api users.query            | users.change
- +  POST   /api/v1/users/[user]/admin/mute                       api users.query            | users.change
- +  POST   /api/v1/users/[user]/admin/unmute                     api users.query            | users.change
+ +  POST   /api/v1/players/[player]/admin/ban                    api                        | moderate.ban
+ +  POST   /api/v1/players/[player]/admin/unban                  api                        | moderate.ban
+ +  POST   /api/v1/players/[player]/admin/mute                   api                        | moderate.mute
+ +  POST   /api/v1/players/[player]/admin/unmute                 api                        | moderate.mute
+ +  POST   /api/v1/users/[user]/admin/ban                        api users.query            | moderate.ban users.find
+ +  POST   /api/v1/users/[user]/admin/unban                      api users.query            | moderate.ban users.find
+ +  POST   /api/v1/users/[user]/admin/mute                       api users.query            | moderate.mute users.find
+ +  POST   /api/v1/users/[user]/admin/unmute                     api users.query            | moderate.mute users.find
  +  GET    /api/v1/users/[user]/moderation                       api users.query            | users.read
  +  GET    /api/v1/gameobjects/[type]                            api                        | any
  +  POST   /api/v1/gameobjects/[type]                            api                        | any
@@ -96,29 +96,29 @@ TABLE = """
  +  GET    /api/v1/logs/user/[user]/activity                     api users.query            | history.read users.read
  +  GET    /api/v1/logs/player/[player]/activity                 api                        | history.read
  +  GET    /api/v1/players/[player]/notes                        api                        | players.read
- +  POST   /api/v1/players/[player]/notes                        api                        | players.change
+ +  POST   /api/v1/players/[player]/notes                        api                        | notes.write
  +  DELETE /api/v1/users/[user]/second-factor                    api users.query users.manage| none
- +  GET    /api/v1/users/[user]/personal-data                    api users.query users.manage| users.manage
- +  DELETE /api/v1/users/[user]                                  api users.query users.manage| users.manage
- +  POST   /api/v1/users/[user]/name                             api users.query users.manage| users.manage
- +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.manage
- +  POST   /api/v1/players/[player]/items/transfer               api                         | players.change
- +  POST   /api/v1/players/[player]/name                         api                         | players.change
+ +  GET    /api/v1/users/[user]/personal-data                    api users.query users.manage| users.find privacy.export
+ +  DELETE /api/v1/users/[user]                                  api users.query users.manage| users.find privacy.erase
+ +  POST   /api/v1/users/[user]/name                             api users.query users.manage| users.find users.manage
+ +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.find privacy.erase
+ +  POST   /api/v1/players/[player]/items/transfer               api                         | items.move
+ +  POST   /api/v1/players/[player]/name                         api                         | players.rename
  +  POST   /api/v1/players/[player]/level                        api                        | players.change
  +  POST   /api/v1/players/[player]/class                        api                        | players.change
- +  DELETE /api/v1/players/[player]                              api                         | players.change
+ +  DELETE /api/v1/players/[player]                              api                         | players.delete
  +  GET    /api/v1/users/[user]/notes                            api users.query            | users.read
  +  GET    /api/v1/users/[user]/variables                        api users.query            | users.read
- +  POST   /api/v1/users/[user]/notes                            api users.query            | users.change
+ +  POST   /api/v1/users/[user]/notes                            api users.query            | notes.users users.find
  +  PUT    /api/v1/players/[player_id]                           api                        | game.act
- +  POST   /api/v1/players/[player]/admin/kick                   api                        | game.act
+ +  POST   /api/v1/players/[player]/admin/kick                   api                        | moderate.kick
  +  POST   /api/v1/players/[player]/admin/kill                   api                        | game.act
  +  POST   /api/v1/players/[player]/admin/warpto                 api                        | game.act
  +  POST   /api/v1/players/[player]/admin/warptoloc              api                        | game.act
- +  POST   /api/v1/users/[user]/admin/kick                       api users.query            | game.act
- +  POST   /api/v1/users/[user]/admin/kill                       api users.query            | game.act
- +  POST   /api/v1/users/[user]/admin/warpto                     api users.query            | game.act
- +  POST   /api/v1/users/[user]/admin/warptoloc                  api users.query            | game.act
+ +  POST   /api/v1/users/[user]/admin/kick                       api users.query            | moderate.kick users.find
+ +  POST   /api/v1/users/[user]/admin/kill                       api users.query            | game.act users.find
+ +  POST   /api/v1/users/[user]/admin/warpto                     api users.query            | game.act users.find
+ +  POST   /api/v1/users/[user]/admin/warptoloc                  api users.query            | game.act users.find
  +  POST   /api/v1/chat/global                                   api                        | game.act
  +  POST   /api/v1/chat/proximity/[map]                          api                        | game.act
  +  POST   /api/v1/chat/direct/[player]                          api                        | game.act
@@ -134,18 +134,18 @@ TABLE = """
  +  POST   /api/v1/game/actions/[action]                         api                        | game.act
  +  POST   /api/v1/game/events                                   api                        | game.act
  +  GET    /api/v1/players/[player]/events                       api                        | history.read
- +  POST   /api/v1/players/[player]/items/give-back              api                        | players.change
+ +  POST   /api/v1/players/[player]/items/give-back              api                        | items.move
  +  GET    /api/v1/events                                        api                        | history.read
- +  POST   /api/v1/batches                                       api                        | players.change
+ +  POST   /api/v1/batches                                       api                        | batches.plan
  +  GET    /api/v1/batches                                       api                        | players.read
  +  GET    /api/v1/batches/[batch]                               api                        | players.read
  +  GET    /api/v1/batches/[batch]/rows                          api                        | players.read
- +  POST   /api/v1/batches/[batch]/advance                       api                        | players.change
- +  POST   /api/v1/batches/[batch]/run                           api                        | players.change
- +  POST   /api/v1/batches/[running_batch]/pause                 api                        | players.change
- +  POST   /api/v1/batches/[batch]/cancel                        api                        | players.change
- +  POST   /api/v1/batches/[ended_batch]/undo                    api                        | players.change history.undo
- +  POST   /api/v1/batches/[ended_batch]/retry                   api                        | players.change
+ +  POST   /api/v1/batches/[batch]/advance                       api                        | batches.run
+ +  POST   /api/v1/batches/[batch]/run                           api                        | batches.run
+ +  POST   /api/v1/batches/[running_batch]/pause                 api                        | batches.run
+ +  POST   /api/v1/batches/[batch]/cancel                        api                        | batches.run
+ +  POST   /api/v1/batches/[ended_batch]/undo                    api                        | batches.plan undo.own
+ +  POST   /api/v1/batches/[ended_batch]/retry                   api                        | batches.plan
  +  POST   /api/v1/approvals                                     api                        | none
  +  GET    /api/v1/approvals                                     api                        | none
  +  GET    /api/v1/approvals/[own_approval]                      api                        | none

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 from bson import ObjectId
 
 from app.auth.api_keys import digest_of, new_secret
+from app.auth.permissions import SCOPES, permissions_of_scopes
 from app.auth.roles import FLAGS, Role
-from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
 from app.batches.parts.store import NEVER
@@ -59,11 +59,11 @@ def make_user(password_hash=None, roles=(), **overrides):
     return {**user, **overrides}
 
 
-def make_key(secret, scopes=tuple(Scope), **overrides):
-    """Return what is stored of a key of an account."""
+def make_key(secret, scopes=tuple(SCOPES), **overrides):
+    """Return what is stored of a key of an account, made with these scopes."""
     expires = overrides.pop("ExpiresAt", datetime.now(timezone.utc) + timedelta(days=1))
     secrets = [{"Digest": digest_of(secret), "EndsAt": expires}]
-    key = {"Name": "shop", "Scopes": [scope.value for scope in scopes], "CreatedAt": NOW}
+    key = {"Name": "shop", "Scopes": permissions_of_scopes(scopes), "CreatedAt": NOW}
     return {**key, "ExpiresAt": expires, "Secrets": secrets, **overrides}
 
 
@@ -211,7 +211,7 @@ class World:
     def key_headers(self, *scopes, roles=tuple(Role), **overrides):
         """Create a key with these scopes, all of them unless said, of somebody with these roles."""
         secret, key_id = new_secret(), guid()
-        key = make_key(secret, scopes or tuple(Scope), **overrides)
+        key = make_key(secret, scopes or tuple(SCOPES), **overrides)
         user = with_keys(make_user(roles=roles), **{key_id: key})
         # Some tests store what the validator refuses, as an older database may hold it.
         self.db.users.insert_one(user, bypass_document_validation=True)

@@ -11,6 +11,17 @@ OPTIONS = json_util.JSONOptions(tz_aware=True, json_mode=json_util.JSONMode.RELA
 REFRESH_TOKEN = "00000000-0000-4000-8000-000000000002"
 
 
+def key_scopes():
+    """Return by route the sets of names that opened it for a key."""
+    openers, opened_by = {}, []
+    for line in (FOLDER / "key_scopes.txt").read_text().splitlines():
+        if line.startswith(" "):
+            openers[line.strip()] = opened_by
+        else:
+            opened_by = [set(names.split("+")) for names in line.split()]
+    return openers
+
+
 def read(name):
     """Return the collections of an older database, with validators, indexes and documents."""
     return json_util.loads((FOLDER / f"{name}.json").read_text(), json_options=OPTIONS)

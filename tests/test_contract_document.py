@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.auth.scopes import Scope
+from app.auth.permissions import OLDER_SCOPES
 from tests.contract_tables import CONTRACT, LIST, TABLE, contract, operations, rows_of
 from tests.endpoint_table import DOORS, shape_of
 from tests.openapi_document import OPERATIONS
@@ -30,9 +30,10 @@ def test_the_list_has_the_roles_and_scopes_that_the_tests_try():
         assert number == door.number.replace("+", ""), path
 
 
-def test_the_contract_explains_every_scope_and_no_other():
-    section = TEXT.split("\nScopes\n~")[1].split("\n- ")[0]
-    assert re.findall(r"^``([a-z.]+)``  +\S", section, re.M) == [scope.value for scope in Scope]
+def test_the_contract_lists_what_older_scopes_mean():
+    rows = rows_of(re.search(r"^=+  =+\nname  +permissions\n(?:.+\n)+", TEXT, re.M)[0])
+    listed = {name.strip("`"): re.findall(r"``(.+?)``", text) for name, text in rows}
+    assert listed == {name: [*meant] for name, meant in OLDER_SCOPES.items()}
 
 
 def test_the_contract_names_no_operation_that_does_not_exist():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 from app.api_keys.domain import LIFETIME, READS, Terms, create, public_keys, revoke, rotate
 from app.auth import guard
-from app.auth.api_keys import digest_of, keys_of, new_secret
+from app.auth.api_keys import digest_of, keys_of, new_secret, scopes_of
 from app.auth.callers import Callers
-from app.auth.permissions import SCOPE_NAMES, Permission
+from app.auth.permissions import permissions_of_scopes
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current
@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 
 def terms_of(body: dict[str, Any], now: datetime) -> Terms:
-    wanted = [name for name in SCOPE_NAMES if name in body["Scopes"]]
+    wanted = permissions_of_scopes(body["Scopes"])
     # Names are stored for long and shown to many people, so a token in one is masked.
     name = masked(body["Name"].strip())
     expires_at = require_future(body["ExpiresAt"], now) or now + LIFETIME
@@ -70,7 +70,7 @@ def rotate_key(
 ) -> Made:
     """Give a key of an account a new secret, with its original lifetime or until expires_at."""
     keys = dict(keys_of(users.get(Lookup.parse(owner["_id"]), "Keys")))
-    _require_given(owner["_id"], keys.get(key_id, {}).get("Scopes", ()))
+    _require_given(owner["_id"], scopes_of(keys.get(key_id, {})))
     secret, now = new_secret(), users.now()
     rule = partial(
         rotate, digest=digest_of(secret), overlap=overlap, expires_at=expires_at, now=now
@@ -83,7 +83,7 @@ def revoke_key(owner: Document, key_id: str, intent: Intent) -> Applied:
     return _change(owner, key_id, revoke, intent)
 
 
-def _require_given(user_id: str, scopes: Collection[str]) -> None:
+def _require_given(user_id: str, permissions: list[str]) -> None:
     """Raise MayNotGive if a key of somebody else could do more than the caller.
 
     The account may get a role later, and the caller knows the secret. Who has limits makes none
@@ -92,8 +92,7 @@ def _require_given(user_id: str, scopes: Collection[str]) -> None:
     own = guard.own_rights()
     if own is None or guard.caller().id == user_id:
         return
-    given = [one.value for one in Permission if {one.value, one.scope.value} & {*scopes}]
-    require_given(own, {"Permissions": given})
+    require_given(own, {"Permissions": permissions})
 
 
 def _change(owner: Document, key_id: str, rule: Callable[..., Change], intent: Intent) -> Applied:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from app.api_keys.schemas import KeyArgs, RotateArgs
-from app.auth.permissions import Permission
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess, Permission
 from app.users.operations import account_operation
 
 MADE_BY = "app/api_keys/management, which makes the secret of the key"

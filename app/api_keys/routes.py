@@ -67,7 +67,7 @@ def create_user_key(body: Document, args: Document) -> Response:
     """Create a key
 
     For yourself, or with the role `users.manage` for any account. A key can never do more than its
-    account. One for somebody else can only have scopes of what you may do yourself. Its secret is
+    account. One for somebody else can only have permissions that you have yourself. Its secret is
     shown only in this response.
     """
     user = owner_of(args)
@@ -83,8 +83,8 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     """Rotate a key
 
     The key gets a new secret, which is shown only in this response. The former secret works for
-    some more hours, so that you can update tools one by one. Name, scopes, addresses and budget
-    stay the same. By default, the lifetime of the key starts again.
+    some more hours, so that you can update tools one by one. Name, permissions, addresses and
+    budget stay the same. By default, the lifetime of the key starts again.
     """
     id_ = path_guid("id", key_id)
     user = owner_of(args)

@@ -5,7 +5,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validates
 
-from app.auth.permissions import SCOPE_NAMES
+from app.auth.permissions import SCOPES
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Text
 from app.http.masking import masked
@@ -70,10 +70,13 @@ class KeyArgs(Schema):
         description="Shown in history with each change; unique within the account.",
     )
     Scopes = List(
-        Text(metadata={"enum": list(SCOPE_NAMES)}),
+        Text(metadata={"enum": list(SCOPES)}),
         required=True,
         example=["players.read", "players.change"],
-        description="What it may do, within the roles of its account.",
+        description=(
+            "What it may do, within the roles of its account: permissions, or older names that "
+            "include several."
+        ),
     )
     ExpiresAt = Moment(
         **OPTIONAL,
@@ -99,10 +102,10 @@ class KeyArgs(Schema):
 
     @validates("Scopes")
     def are_known(self, value: list[str], data_key: str) -> None:
-        if unknown := [scope for scope in value if scope not in SCOPE_NAMES]:
+        if unknown := [scope for scope in value if scope not in SCOPES]:
             raise ValidationError(
                 f"Contains '{masked(unknown[0][:LONGEST_NAME])}'; "
-                f"the scopes are {', '.join(SCOPE_NAMES)}."
+                f"the scopes are {', '.join(SCOPES)}."
             )
         if not value:
             raise ValidationError("Must contain at least one scope.")
@@ -142,7 +145,7 @@ class KeySchema(Schema):
 
     Id = Guid(example=KEY_ID)
     Name = Text(example="shop")
-    Scopes = List(Text(), example=["players.read", "players.change"])
+    Scopes = List(Text(), example=["players.read", "items.move"], description="Its permissions.")
     CreatedAt = Moment(example="2026-01-30T12:00:00Z")
     ExpiresAt = Moment(example="2026-04-30T12:00:00Z")
     FormerEndsAt = Moment(

@@ -25,8 +25,7 @@ from app.approvals.schemas import (
     DeclineArgs,
 )
 from app.approvals.store import Approvals
-from app.auth.permissions import Permission, SignedIn
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess, Permission, SignedIn
 from app.auth.views import read_route
 from app.errors import NotFound
 from app.http.api import Blueprint

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.auth.permissions import SCOPE_NAMES
+from app.auth.permissions import Permission, permissions_named
 from app.types import Document, whole
 
 PREFIX = "qm_"
@@ -41,8 +41,7 @@ class AccessKey(NamedTuple):
 
     id: str
     name: str
-    # The names of permissions and of older scopes.
-    scopes: frozenset[str]
+    permissions: frozenset[Permission]
     # The expiry of the key, or of a secret that a rotation replaced, in seconds since 1970.
     ends_at: float
     networks: tuple[Network, ...] = ()
@@ -108,7 +107,7 @@ def _access_key(id_: str, key: Document, ends: datetime) -> AccessKey:
     return AccessKey(
         id_,
         key["Name"],
-        frozenset(scopes_of(key)),
+        permissions_named(key.get("Scopes")),
         ends.timestamp(),
         tuple(networks_of(key.get("Addresses"))),
         budget_of(key.get("Budget")),
@@ -137,8 +136,9 @@ def _has(value: Any, **fields: type) -> bool:
 
 
 def scopes_of(key: Document) -> list[str]:
-    held = key.get("Scopes")
-    return [name for name in SCOPE_NAMES if isinstance(held, list) and name in held]
+    """Return the names of the permissions of a key."""
+    held = permissions_named(key.get("Scopes"))
+    return [permission.value for permission in Permission if permission in held]
 
 
 def networks_of(addresses: Any) -> list[Network]:

@@ -19,9 +19,16 @@ from app.auth.api_keys import (
     digest_of,
     is_well_formed,
 )
-from app.auth.permissions import RIGHTS, Limits, Permission, Rights, rights_of, role_names
+from app.auth.permissions import (
+    RIGHTS,
+    KeyAccess,
+    Limits,
+    Permission,
+    Rights,
+    rights_of,
+    role_names,
+)
 from app.auth.roles import Role
-from app.auth.scopes import KeyAccess, Scope
 from app.auth.shipped_roles import shipped_roles
 from app.auth.tokens import Claims
 from app.errors import (
@@ -73,18 +80,17 @@ class Caller(NamedTuple):
     def limits(self) -> Limits:
         return self.rights.limits
 
-    def require(self, *permissions: Permission, scopes: Sequence[Scope | KeyAccess] = ()) -> None:
-        """Raise unless the account has these permissions, and its key the scopes for them.
-
-        Without scopes, the key needs those that include the permissions.
-        """
+    def require(
+        self, *permissions: Permission, of_key: Sequence[Permission] | KeyAccess | None = None
+    ) -> None:
+        """Raise unless the account has these permissions, and its key the same, or those of_key."""
         if not self.rights.permissions:
             raise RoleMissing(Role.API.value)
         for permission in permissions:
             if permission not in self.rights.permissions:
                 raise self._refusal(permission)
         if self.key is not None:
-            self._require_scopes(self.key, permissions, scopes)
+            _require_of_key(self.key, permissions if of_key is None else of_key)
 
     def may(self, *permissions: Permission) -> bool:
         try:
@@ -98,21 +104,17 @@ class Caller(NamedTuple):
             return PermissionMissing(permission.value)
         return RoleMissing(permission.role.value)
 
-    def _require_scopes(
-        self,
-        key: AccessKey,
-        permissions: Sequence[Permission],
-        scopes: Sequence[Scope | KeyAccess],
-    ) -> None:
-        if KeyAccess.NONE in scopes:
-            raise KeyNotAllowed
-        if KeyAccess.ANY in scopes and key.scopes == {Scope.LEADERBOARD_READ.value}:
-            raise ScopeMissing(Scope.PLAYERS_READ.value)
-        if permissions and key.scopes.issuperset(one.value for one in permissions):
-            return
-        for scope in scopes or [one.scope for one in permissions]:
-            if isinstance(scope, Scope) and scope.value not in key.scopes:
-                raise ScopeMissing(scope.value)
+
+def _require_of_key(key: AccessKey, needed: Sequence[Permission] | KeyAccess) -> None:
+    if needed is KeyAccess.NONE:
+        raise KeyNotAllowed
+    if needed is KeyAccess.ANY:
+        if key.permissions == {Permission.LEADERBOARD_READ}:
+            raise ScopeMissing(Permission.PLAYERS_READ.value)
+        return
+    for permission in needed:
+        if permission not in key.permissions:
+            raise ScopeMissing(permission.value)
 
 
 class Callers:

@@ -1,4 +1,4 @@
-"""The decorators that check permissions and the scopes of keys. Every view has one."""
+"""The decorators that check the permissions of people and of keys. Every view has one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from flask import Flask, has_request_context, request
 
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers, NotPeer
-from app.auth.permissions import MOVING, Need, Permission, Rights, SignedIn, covers
+from app.auth.permissions import (
+    MOVING,
+    KeyAccess,
+    Need,
+    Permission,
+    Rights,
+    SignedIn,
+    covers,
+    of_people,
+)
 from app.auth.roles import Role
-from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import AccessTokens
 from app.errors import Forbidden, Unauthorized
 from app.http.address import remote_address
@@ -42,13 +50,14 @@ class FactorRequired(Forbidden):
 def required(
     *needs: Need, identified_by: Callable[[], Caller] | None = None
 ) -> Callable[[View], View]:
-    """Require these permissions of a caller, and of a key the scopes that include them.
+    """Require these permissions of a caller, and of the key that it uses.
 
-    If scopes or KeyAccess are given, a key needs these instead. A caller is identified by access
-    token or key, unless identified_by is given.
+    If KeyAccess is given, it decides about keys instead. A caller is identified by access token or
+    key, unless identified_by is given.
     """
-    permissions = tuple(need for need in needs if isinstance(need, Permission))
-    scopes = tuple(need for need in needs if isinstance(need, Scope | KeyAccess))
+    permissions = of_people(needs)
+    named = tuple(need for need in needs if isinstance(need, Permission))
+    of_key = next((need for need in needs if isinstance(need, KeyAccess)), named)
     if not permissions and SignedIn.ANYBODY not in needs:
         raise UnguardedView("guard.required needs a permission, or SignedIn.ANYBODY.")
 
@@ -57,11 +66,11 @@ def required(
         def guarded(**path: Any) -> Any:
             with at_database():
                 caller = (identified_by or identify)()
-                caller.require(*permissions, scopes=scopes)
+                caller.require(*permissions, of_key=of_key)
                 limits.count_request(caller.id)
                 return view(**path)
 
-        return _declare(cast(View, guarded), permissions, scopes)
+        return _declare(cast(View, guarded), permissions, of_key)
 
     return decorator
 
@@ -69,16 +78,15 @@ def required(
 def _declare(
     view: View,
     permissions: tuple[Permission, ...] | None = None,
-    scopes: tuple[Scope | KeyAccess, ...] = (),
+    of_key: tuple[Permission, ...] | KeyAccess = (),
 ) -> View:
     """Declare who may call a view, for the Blueprint and the documentation."""
     view.permissions = permissions  # type: ignore[attr-defined]
     # The roles of the contract; none: the view is public.
     view.access = contract_roles(permissions)  # type: ignore[attr-defined]
-    needed = scopes or [one.scope for one in permissions or ()]
-    named = dict.fromkeys(scope.value for scope in needed if isinstance(scope, Scope))
-    # Empty: a key needs no scope. None: no key may call the view.
-    view.scopes = None if KeyAccess.NONE in scopes else tuple(named)  # type: ignore[attr-defined]
+    named = () if isinstance(of_key, KeyAccess) else tuple(one.value for one in of_key)
+    # Empty: any key may call the view. None: no key may.
+    view.scopes = None if of_key is KeyAccess.NONE else named  # type: ignore[attr-defined]
     return view
 
 
@@ -93,7 +101,7 @@ def contract_roles(permissions: tuple[Permission, ...] | None) -> tuple[str, ...
 
 
 def public(view: View) -> View:
-    """Declare that a view needs no role and no scope."""
+    """Declare that a view needs no role."""
 
     @functools.wraps(view)
     def limited(**path: Any) -> Any:
@@ -163,7 +171,7 @@ def is_peer(user: Document) -> bool:
     user has the fields RIGHTS of the account.
 
     Only then may the caller change how that account signs in: otherwise they could use it. Of a
-    key, its scopes and its budget count: somebody else may hold it.
+    key, its permissions and its budget count: somebody else may hold it.
     """
     own, key = caller().rights, caller().key
     permissions = frozenset(filter(caller().may, own.permissions))

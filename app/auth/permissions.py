@@ -1,7 +1,7 @@
 """Permissions: what people and keys may do, one for each view, page and form. Pure.
 
-An account has the permissions of its named roles, and those that its Power stands for. A scope of a
-key is a permission, or one of the older names in app/auth/scopes.py, which stand for several.
+An account has the permissions of its named roles, and those that its Power stands for. A key has
+those that it was made with, and never more than its account.
 """
 
 from __future__ import annotations
@@ -11,67 +11,65 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from app.auth.roles import Role, roles_of
-from app.auth.scopes import KeyAccess, Scope
 from app.types import Document, whole
-
-_MANAGING = (Scope.USERS_MANAGE, Role.USERS_MANAGE)
 
 
 class Permission(Enum):
-    """A right: its name, what it allows, the older scope and the role that include it."""
+    """A right: its name, what it allows, and the role that includes it."""
 
     about: str
-    # The older scope that includes it, for keys.
-    scope: Scope
     # The lowest role of the contract that includes it, for Power.
     role: Role
 
-    def __new__(cls, name: str, about: str, scope: Scope, role: Role = Role.API) -> Permission:
+    def __new__(cls, name: str, about: str, role: Role = Role.API) -> Permission:
         made = object.__new__(cls)
         made._value_ = name
-        made.about, made.scope, made.role = about, scope, role
+        made.about, made.role = about, role
         return made
 
-    PLAYERS_READ = "players.read", "Look at characters and the catalogue.", Scope.PLAYERS_READ
-    HISTORY_READ = "history.read", "Look at history.", Scope.HISTORY_READ
+    PLAYERS_READ = "players.read", "Look at characters and the catalogue."
+    LEADERBOARD_READ = "leaderboard.read", "Look at names, levels and ranks alone."
+    HISTORY_READ = "history.read", "Look at history."
     USERS_READ = (
         "users.read",
         "See personal data: accounts, email addresses, sign-ins.",
-        *(Scope.USERS_READ, Role.USERS_QUERY),
+        Role.USERS_QUERY,
     )
-    ITEMS_MOVE = "items.move", "Give and take items.", Scope.PLAYERS_CHANGE
+    USERS_FIND = "users.find", "Name accounts in requests, without seeing them.", Role.USERS_QUERY
+    ITEMS_MOVE = "items.move", "Give and take items."
     PLAYERS_CHANGE = (
         "players.change",
         "Change spells, variables, levels and classes of characters.",
-        Scope.PLAYERS_CHANGE,
     )
-    PLAYERS_RENAME = "players.rename", "Rename characters.", Scope.PLAYERS_CHANGE
-    PLAYERS_DELETE = "players.delete", "Delete characters.", Scope.PLAYERS_CHANGE
-    MUTE = "moderate.mute", "Mute accounts and kick characters.", Scope.USERS_CHANGE
-    BAN = "moderate.ban", "Ban accounts.", Scope.USERS_CHANGE
-    NOTES_WRITE = "notes.write", "Write notes.", Scope.PLAYERS_CHANGE
-    UNDO_OWN = "undo.own", "Undo one's own changes.", Scope.HISTORY_UNDO
-    UNDO_ANY = "undo.any", "Undo changes of others.", Scope.HISTORY_UNDO
-    BATCHES_PLAN = "batches.plan", "Plan batches.", Scope.PLAYERS_CHANGE
-    BATCHES_RUN = "batches.run", "Run batches.", Scope.PLAYERS_CHANGE
-    GAME_ACT = "game.act", "Kill, warp, chat, restart, act as a game.", Scope.GAME_ACT
-    OBJECTS_CHANGE = "objects.change", "Set global variables.", Scope.OBJECTS_CHANGE
-    HEALTH_READ = "health.read", "See the health of the service.", Scope.PLAYERS_READ
-    KEYS_MANAGE = "keys.manage", "Create and revoke one's own keys.", Scope.USERS_MANAGE
+    PLAYERS_RENAME = "players.rename", "Rename characters."
+    PLAYERS_DELETE = "players.delete", "Delete characters."
+    KICK = "moderate.kick", "Kick characters."
+    MUTE = "moderate.mute", "Mute accounts."
+    BAN = "moderate.ban", "Ban accounts."
+    NOTES_WRITE = "notes.write", "Write notes on characters."
+    NOTES_USERS = "notes.users", "Write notes on accounts."
+    UNDO_OWN = "undo.own", "Undo one's own changes."
+    UNDO_ANY = "undo.any", "Undo changes of others."
+    BATCHES_PLAN = "batches.plan", "Plan batches."
+    BATCHES_RUN = "batches.run", "Run batches."
+    GAME_ACT = "game.act", "Kill, warp, chat, restart, act as a game."
+    OBJECTS_CHANGE = "objects.change", "Set global variables."
+    HEALTH_READ = "health.read", "See the health of the service."
+    KEYS_MANAGE = "keys.manage", "Create and revoke one's own keys."
     USERS_CHANGE = (
         "users.change",
         "Register accounts, check passwords, mail reset codes.",
-        *(Scope.USERS_CHANGE, Role.USERS_QUERY),
+        Role.USERS_QUERY,
     )
     USERS_MANAGE = (
         "users.manage",
         "Change accounts without their passwords; end sign-ins; manage the keys of others.",
-        *_MANAGING,
+        Role.USERS_MANAGE,
     )
-    STAFF_MANAGE = "staff.manage", "Manage staff and roles.", *_MANAGING
-    APPROVE = "approve", "Approve what colleagues ask for.", *_MANAGING
-    PRIVACY_EXPORT = "privacy.export", "Export personal data.", *_MANAGING
-    PRIVACY_ERASE = "privacy.erase", "Erase people.", *_MANAGING
+    STAFF_MANAGE = "staff.manage", "Manage staff and roles.", Role.USERS_MANAGE
+    APPROVE = "approve", "Approve what colleagues ask for.", Role.USERS_MANAGE
+    PRIVACY_EXPORT = "privacy.export", "Export personal data.", Role.USERS_MANAGE
+    PRIVACY_ERASE = "privacy.erase", "Erase people.", Role.USERS_MANAGE
 
 
 class SignedIn(Enum):
@@ -80,17 +78,77 @@ class SignedIn(Enum):
     ANYBODY = "anybody who is signed in"
 
 
-# What a view declares: permissions of the caller, and scopes of a key if they are not those that
-# include the permissions.
-Need = Permission | SignedIn | Scope | KeyAccess
+class KeyAccess(Enum):
+    """How a view treats keys, if not by its permissions.
+
+    ANY excludes keys for the leaderboard alone: everybody can read them in the source of a page.
+    """
+
+    ANY = "any key"
+    NONE = "no key"
+
+
+# What a view declares. Beside SignedIn, permissions are those of a key alone.
+Need = Permission | SignedIn | KeyAccess
 # The fields of an account that decide what it may do.
 RIGHTS = ("Power", "Roles", "GroupRoles", "IsDisabled")
 NAMES = {permission.value: permission for permission in Permission}
-# The names that a key's list of scopes may contain.
-SCOPE_NAMES = {
-    **{scope.value: scope.about for scope in Scope},
-    **{p.value: p.about for p in Permission if p.value not in {scope.value for scope in Scope}},
+# Whoever has the first also has the second, which can be had alone.
+INCLUDED = {
+    Permission.PLAYERS_READ: Permission.LEADERBOARD_READ,
+    Permission.USERS_READ: Permission.USERS_FIND,
 }
+# What names meant while keys had scopes instead of permissions. A key that is made with one of them
+# still gets all of this, so nothing is ever added or removed here.
+OLDER_SCOPES = {
+    "players.read": ("players.read", "health.read"),
+    "players.change": (
+        *("items.move", "players.change", "players.rename"),
+        *("players.delete", "notes.write"),
+        *("batches.plan", "batches.run"),
+    ),
+    "users.change": (
+        *("users.change", "users.find", "notes.users"),
+        *("moderate.mute", "moderate.ban"),
+    ),
+    "users.manage": (
+        *("users.manage", "users.find", "keys.manage"),
+        *("staff.manage", "approve"),
+        *("privacy.export", "privacy.erase"),
+    ),
+    "history.undo": ("undo.own", "undo.any"),
+    "game.act": ("game.act", "users.find", "moderate.kick"),
+}
+# The names that the input of a key may contain, and what they mean there.
+SCOPES = {**{name: (name,) for name in NAMES}, **OLDER_SCOPES}
+
+
+def scope_texts() -> dict[str, str]:
+    """Return the names of SCOPES with what a key may do with them."""
+    texts = {name: permission.about for name, permission in NAMES.items()}
+    for name, meant in OLDER_SCOPES.items():
+        more = ", ".join(one for one in meant if one != name)
+        texts[name] = f"{texts.get(name, '')} Includes {more}.".strip()
+    return texts
+
+
+def permissions_of_scopes(scopes: Iterable[str]) -> list[str]:
+    """Return the names of the permissions that a key gets for names of SCOPES."""
+    meant = {permission for name in scopes for permission in SCOPES.get(name, ())}
+    return [name for name in NAMES if name in meant]
+
+
+def permissions_named(stored: Any) -> frozenset[Permission]:
+    """Return the permissions of stored names; a game may have stored something else."""
+    names = stored if isinstance(stored, list) else ()
+    held = {NAMES[name] for name in names if isinstance(name, str) and name in NAMES}
+    return frozenset(held.union(INCLUDED[one] for one in held & INCLUDED.keys()))
+
+
+def of_people(needs: Iterable[Need]) -> tuple[Permission, ...]:
+    """Return the permissions that a view needs of the account itself."""
+    named = tuple(need for need in needs if isinstance(need, Permission))
+    return () if SignedIn.ANYBODY in needs else named
 
 
 def permissions_of_power(power: Any) -> frozenset[Permission]:
@@ -204,9 +262,7 @@ def all_role_names(user: Document) -> list[str]:
 
 
 def permissions_of_role(role: Document) -> frozenset[Permission]:
-    stored = role.get("Permissions")
-    names: Iterable[Any] = stored if isinstance(stored, list) else ()
-    return frozenset(NAMES[name] for name in names if isinstance(name, str) and name in NAMES)
+    return permissions_named(role.get("Permissions"))
 
 
 def _largest(given: list[tuple[frozenset[Permission], Limits]]) -> Limits:

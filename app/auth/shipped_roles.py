@@ -10,12 +10,21 @@ ADMINISTRATOR = "administrator"
 
 _LOOK = ["players.read", "history.read", "health.read"]
 _HELP = [*_LOOK, "users.read", "items.move", "players.change", "moderate.mute", "notes.write"]
-_HELP += ["undo.own", "batches.plan", "users.change"]
+_HELP += ["moderate.kick", "notes.users", "undo.own", "batches.plan", "users.change"]
 _SENIOR = [*_HELP, "players.rename", "moderate.ban", "undo.any", "batches.run", "game.act"]
 _SENIOR += ["keys.manage", "approve"]
-_MODERATE = [*_LOOK, "users.read", "moderate.mute", "moderate.ban", "notes.write", "undo.own"]
-_ECONOMY = [*_LOOK, "items.move", "players.change", "objects.change", "notes.write", "undo.own"]
-_ECONOMY += ["undo.any", "batches.plan", "batches.run", "keys.manage", "approve"]
+_MODERATE = [*_LOOK, "users.read", "moderate.kick", "moderate.mute", "moderate.ban"]
+_MODERATE += ["notes.write", "notes.users", "undo.own"]
+_ECONOMY = [*_LOOK, "items.move", "players.change", "objects.change", "notes.write"]
+_ECONOMY += [
+    "notes.users",
+    "undo.own",
+    "undo.any",
+    "batches.plan",
+    "batches.run",
+    "keys.manage",
+    "approve",
+]
 # By name: permissions and limits.
 SHIPPED: dict[str, tuple[list[str], dict[str, int]]] = {
     "viewer": (_LOOK, {}),

@@ -19,7 +19,7 @@ from app.api_keys.management import (
 )
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
-from app.auth.permissions import SCOPE_NAMES
+from app.auth.permissions import scope_texts
 from app.cli.accounts import minute
 from app.cli.intents import intent, reason_option, report
 from app.errors import Invalid
@@ -43,7 +43,7 @@ class CommandWithScopes(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Scopes"):
-            formatter.write_dl(list(SCOPE_NAMES.items()))
+            formatter.write_dl(list(scope_texts().items()))
 
 
 @key.command("create", cls=CommandWithScopes)
@@ -92,7 +92,7 @@ def create(
 @key.command("list")
 @user_argument
 def list_command(user: str) -> None:
-    """Print the keys of USER: id, name, scopes, expiry, last use, addresses, budget."""
+    """Print the keys of USER: id, name, permissions, expiry, last use, addresses, budget."""
     for record in list_keys(account(user)["_id"]):
         click.echo("  ".join(filter(None, line_parts(record))))
 

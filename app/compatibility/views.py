@@ -10,8 +10,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess, Permission
 from app.compatibility.responses import data_type
 from app.errors import Invalid, NotFound
 from app.game.actions.domain import ActionFailed

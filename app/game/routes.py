@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from app.auth.permissions import Permission, SignedIn
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess, Permission, SignedIn
 from app.auth.spending import limits_today
 from app.auth.views import read_route
 from app.game.schemas import (

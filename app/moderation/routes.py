@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from flask import Response
 
 from app.auth.permissions import Permission
-from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.changes import Applied
 from app.errors import NotFound, RoleMissing
@@ -100,7 +99,7 @@ def add_view(
     path = f"{kind.path}/admin/{operation.name}"
     example = {"Message": f"{kind.example} has been {done}!"}
     refusals = (higher,) if act is impose_on else ()
-    needs = (*operation.permissions, *kind.needs, Scope.USERS_CHANGE)
+    needs = (*operation.permissions, *kind.needs)
     facts: dict[str, Any] = {"needs": needs, "example": example}
     change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **facts)(view)
 
@@ -112,7 +111,7 @@ USER_KIND = Kind(
     "a user",
     USER,
     user_of,
-    (Permission.USERS_READ,),
+    (Permission.USERS_FIND,),
 )
 PLAYER_KIND = Kind(
     "player",

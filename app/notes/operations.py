@@ -7,7 +7,6 @@ from functools import partial
 
 from app.auth import guard
 from app.auth.permissions import Need, Permission
-from app.auth.scopes import Scope
 from app.http.context import current
 from app.http.masking import masked
 from app.notes.domain import undo, write
@@ -44,7 +43,7 @@ def _operation(subject: str, *needs: Need) -> Operation:
     return Operation(
         name="note",
         subject=subject,
-        needs=(Permission.NOTES_WRITE, *needs),
+        needs=needs,
         arguments=NoteArgs(),
         prepare=prepare_note,
         inverse=HIDE_NOTES,
@@ -55,5 +54,5 @@ def _operation(subject: str, *needs: Need) -> Operation:
     )
 
 
-NOTE_ON_PLAYER = _operation("player")
-NOTE_ON_USER = _operation("user", Permission.USERS_READ, Scope.USERS_CHANGE)
+NOTE_ON_PLAYER = _operation("player", Permission.NOTES_WRITE)
+NOTE_ON_USER = _operation("user", Permission.NOTES_USERS, Permission.USERS_FIND)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.auth.permissions import SignedIn
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission, SignedIn
 from app.users.operations import account_operation
 
 REVOKE_TOKENS = account_operation(
@@ -11,5 +10,5 @@ REVOKE_TOKENS = account_operation(
     made_by="app/oauth/sign_ins",
     inverse="a token that was revoked stays so",
     sentence="Signed out everywhere",
-    needs=(SignedIn.ANYBODY, Scope.USERS_MANAGE),
+    needs=(SignedIn.ANYBODY, Permission.USERS_MANAGE),
 )

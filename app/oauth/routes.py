@@ -8,7 +8,6 @@ from flask import Response, request
 
 from app.auth import guard
 from app.auth.permissions import Permission, SignedIn
-from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.auth.views import read_route
 from app.errors import Invalid, NotOwned, RateLimited, RoleMissing
@@ -125,7 +124,7 @@ def revoke_tokens(key: Lookup) -> Response:
     "/sign-ins/<lookup:key>",
     SignInPageSchema,
     SignedIn.ANYBODY,
-    Scope.USERS_MANAGE,
+    Permission.USERS_MANAGE,
     args=CursorListArgs(),
     refuses=(not_manager,),
 )
@@ -140,7 +139,7 @@ def list_user_sign_ins(args: Document, key: Lookup) -> Response:
 
 
 @blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
-@guard.required(SignedIn.ANYBODY, Scope.USERS_MANAGE)
+@guard.required(SignedIn.ANYBODY, Permission.USERS_MANAGE)
 @blp.documents_response(200, EndedSignInSchema)
 @blp.refuses(not_manager, NotOwned("sign-in", "demo"))
 def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
@@ -156,7 +155,7 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
 
 @blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
-@guard.required(SignedIn.ANYBODY, Scope.USERS_MANAGE)
+@guard.required(SignedIn.ANYBODY, Permission.USERS_MANAGE)
 @blp.documents_response(200, RevokedTokenSchema)
 @blp.refuses(not_manager, NotOwned("token", "demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:

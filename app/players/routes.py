@@ -7,7 +7,6 @@ from functools import partial
 from flask import Response
 
 from app.auth.permissions import Permission
-from app.auth.scopes import Scope
 from app.auth.spending import refuse_unknown
 from app.auth.views import read_route
 from app.execution import change_route, change_routes
@@ -138,15 +137,14 @@ change_routes(blp, players, operations)
     leaderboard,
     "",
     RankedPlayerPageSchema,
-    Permission.PLAYERS_READ,
-    Scope.LEADERBOARD_READ,
+    Permission.LEADERBOARD_READ,
     args=PageNumberArgs(),
 )
 def get_leaderboard(args: Document) -> Document:
     """Get the leaderboard
 
-    Names, levels and ranks alone, the highest level first. A key with the scope `leaderboard.read`
-    can do nothing else, so a web page may contain it.
+    Names, levels and ranks alone, the highest level first. A key with the permission
+    `leaderboard.read` alone can do nothing else, so a web page may contain it.
     """
 
     def ranked(window: Window) -> Page:

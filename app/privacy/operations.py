@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.permissions import Permission
-from app.auth.scopes import Scope
 from app.operations import Inverse, Prepared
 from app.privacy.domain import DUE, ERASE, ERASED_AT, EXPORT, SCHEDULE, withdraw
 from app.privacy.schemas import EraseArgs
@@ -16,7 +15,7 @@ EXPORT_PERSONAL_DATA = account_operation(
     made_by="app/privacy/personal_data, because it only reads",
     inverse="what was handed out is known",
     sentence="Personal data exported",
-    needs=(Permission.USERS_READ, Permission.PRIVACY_EXPORT, Scope.USERS_MANAGE),
+    needs=(Permission.USERS_FIND, Permission.PRIVACY_EXPORT),
 )
 ERASE_USER = account_operation(
     ERASE,
@@ -24,7 +23,7 @@ ERASE_USER = account_operation(
     inverse="a person who was erased stays so",
     sentence="Account erased",
     arguments=EraseArgs(),
-    needs=(Permission.USERS_READ, Permission.PRIVACY_ERASE, Scope.USERS_MANAGE),
+    needs=(Permission.USERS_FIND, Permission.PRIVACY_ERASE),
 )
 # Its undo withdraws the erasure.
 SCHEDULE_ERASURE = account_operation(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.auth.permissions import Permission
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess, Permission
 from app.operations import Operation
 from app.second_factor.schemas import ResetSignInArgs
 from app.users.operations import account_operation

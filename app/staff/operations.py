@@ -8,8 +8,7 @@ from functools import partial
 from app.auth import guard
 from app.auth.approval import require_no_approval
 from app.auth.callers import NotPeer
-from app.auth.permissions import RIGHTS, Permission
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import RIGHTS, KeyAccess, Permission
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current, setting

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from app.auth.permissions import Need, Permission
-from app.auth.scopes import Scope
 from app.operations import Inverse, Operation, Prepare
 from app.users.schemas import (
     ManageEmailArgs,
@@ -57,7 +56,7 @@ RENAME_USER = account_operation(
     inverse="rename the account back instead",
     sentence="Account renamed to {Name}",
     arguments=RenameUserArgs(),
-    needs=(Permission.USERS_READ, Permission.USERS_MANAGE, Scope.USERS_MANAGE),
+    needs=(Permission.USERS_FIND, Permission.USERS_MANAGE),
 )
 CHANGE_EMAIL = account_operation(
     "change-email",

@@ -10,7 +10,6 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import guard
 from app.auth.permissions import Permission
-from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
 from app.execution import change_route, change_routes
@@ -73,7 +72,7 @@ users = current(Users)
 read = partial(read_route, blp)
 QUERY = (Permission.USERS_READ,)
 # Without the password of the account.
-MANAGE = (Permission.USERS_READ, Permission.USERS_MANAGE, Scope.USERS_MANAGE)
+MANAGE = (Permission.USERS_FIND, Permission.USERS_MANAGE)
 locked = RateLimited("account", 600)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.permissions import Permission
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess, Permission
 from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_route, change_routes, execute

@@ -3,8 +3,8 @@
     python give_items.py --url https://game.example.com list > players.csv
     python give_items.py --url https://game.example.com give easter-2026.csv
 
-The key comes from the environment variable QUARTERMASTER_KEY, or is asked for. It needs the scopes
-players.read and players.change.
+The key comes from the environment variable QUARTERMASTER_KEY, or is asked for. It needs the
+permissions players.read and items.move.
 """
 
 import argparse

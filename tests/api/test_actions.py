@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.game.actions.schemas import ActionPageSchema, ActionSchema
 from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES
@@ -270,7 +269,7 @@ def test_what_was_asked_of_users_is_for_those_who_may_read_users(
 ):
     asked = make_action(Subject={"Kind": "user", "Id": user["_id"], "Name": "Alice"})
     db.actions.insert_one(asked)
-    for headers in (world.headers(Role.API), world.key_headers(Scope.GAME_ACT)):
+    for headers in (world.headers(Role.API), world.key_headers("game.act")):
         assert client.get("/api/v1/actions", headers=headers).json["Values"] == []
         for path in (f"actions/{asked['_id']}", "actions?user=Alice"):
             assert client.get(f"/api/v1/{path}", headers=headers).status_code == 403

@@ -735,7 +735,7 @@ class TestConsole:
         page = asked.headers["Location"].removeprefix("/console").split("?")[0]
         text = admin.read(page)
         assert "Roles: +support, −viewer" in text
-        assert "Permissions: +users.read, +items.move" in text
+        assert "Permissions: +users.read, +users.find, +items.move" in text
         # As the form of the change itself, it asks again in a session that is not fresh.
         begun = {"BeganAt": datetime.now(timezone.utc) - timedelta(minutes=16)}
         db.refresh_tokens.update_many({"UserId": admin.user["_id"]}, {"$set": begun})

@@ -9,7 +9,6 @@ import pytest
 
 from app.auth.api_keys import new_secret
 from app.auth.roles import FLAGS, Role
-from app.auth.scopes import Scope
 from app.batches import domain
 from app.batches.background import BatchWorker
 from app.batches.running import FEW_ROWS, Runner
@@ -23,7 +22,7 @@ from tests.system.programs import wait_until
 
 ITEM = numbered_guid(1)
 KEY, KEY_ID = new_secret(), numbered_guid(2)
-RUN_SCOPES = (Scope.PLAYERS_CHANGE, Scope.HISTORY_UNDO, Scope.USERS_READ)
+RUN_SCOPES = ("players.change", "history.undo", "users.read")
 
 
 @pytest.fixture
@@ -193,11 +192,11 @@ PAST = NOW - timedelta(days=1)
         ),
         ([], {"$unset": {f"Keys.{KEY_ID}": ""}}, GONE.format("the key no longer works")),
         ([], {"$set": {f"Keys.{KEY_ID}.ExpiresAt": PAST}}, GONE.format("the key no longer works")),
-        ([], {"$set": {f"Keys.{KEY_ID}.Scopes": ["players.read"]}}, SCOPE.format("players.change")),
+        ([], {"$set": {f"Keys.{KEY_ID}.Scopes": ["players.read"]}}, SCOPE.format("batches.run")),
         (
             ["undo"],
-            {"$pull": {f"Keys.{KEY_ID}.Scopes": "history.undo"}},
-            SCOPE.format("history.undo"),
+            {"$pull": {f"Keys.{KEY_ID}.Scopes": "undo.any"}},
+            SCOPE.format("undo.any"),
         ),
         ([], {"$set": {f"Keys.{KEY_ID}.Budget": {"LargestQuantity": 5}}}, BUDGET),
         ([], None, GONE.format("the account is gone")),

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from app.auth.permissions import permissions_of_scopes
 from app.auth.roles import Role
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, make_key, numbered_guid, with_keys
@@ -86,7 +87,8 @@ def test_what_was_typed_is_kept_and_listed(staff, db):
     }
     made(staff, **fields)
     (key,) = keys_in(db, staff).values()
-    assert (key["Name"], key["Scopes"]) == ("shop", ["players.read", "players.change"])
+    scopes = permissions_of_scopes(["players.read", "players.change"])
+    assert (key["Name"], key["Scopes"]) == ("shop", scopes)
     assert key["Addresses"] == ["203.0.113.0/24", "10.0.0.1"]
     assert key["Budget"] == {
         "LargestQuantity": 100,

@@ -4,7 +4,6 @@ import pytest
 from bson import ObjectId
 
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.game.events.schemas import EventPageSchema
 from app.storage.client import Storage
 from app.storage.events import Feed
@@ -108,7 +107,7 @@ def test_those_of_users_are_for_those_who_may_read_users(client, world, headers,
     )
     move()
     assert [event["Operation"] for event in walk(events)[0]] == ["register"]
-    for others in (world.headers(Role.API), world.key_headers(Scope.HISTORY_READ)):
+    for others in (world.headers(Role.API), world.key_headers("history.read")):
         page = client.get("/api/v1/events", headers=others).json
         assert page["Values"] == []
         # It goes on behind what it may not see.

@@ -7,7 +7,6 @@ import pytest
 
 import config
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.batches.store import Batches
 from tests import tiers
 from tests.console_table import CONSOLE_DOORS, fields_of
@@ -24,7 +23,7 @@ NAME, MAIL = "Zqaccount", "zqmail@example.com"
 BAN, WHY, NOTE, KICK, BATCH, DAYS = "zqban", "zqwhy", "zqnote", "zqkick", "zqbatch", 777
 SPELLED = {"console": f"for {DAYS} days", "api": f'"Duration":{DAYS}'}
 WORDS = {NAME, MAIL, BAN, WHY, NOTE, KICK, BATCH}
-READ_PLAYERS = (Scope.PLAYERS_READ, Scope.PLAYERS_CHANGE, Scope.HISTORY_READ, Scope.HISTORY_UNDO)
+READ_PLAYERS = ("players.read", "players.change", "history.read", "history.undo")
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from app.auth.api_keys import LENGTH, is_well_formed, new_secret
 from app.auth.callers import Callers
+from app.auth.permissions import SCOPES
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import guid, make_key, make_user, moment, numbered_guid, with_keys
@@ -191,7 +191,7 @@ def test_a_key_may_be_bound_to_networks(client, world, networks, address, status
 
 def test_a_key_does_not_change_the_account_it_belongs_to(staff, make, holder):
     """Or it could set its owner's password, sign in, and make keys."""
-    key, digest = holder(make(Scopes=[scope.value for scope in Scope])["Key"]), "a" * 64
+    key, digest = holder(make(Scopes=[*SCOPES])["Key"]), "a" * 64
     for path, body in (
         ("manage/password/change", {"new": digest}),
         ("manage/email/change", {"new": "other@example.com"}),

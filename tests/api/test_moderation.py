@@ -6,7 +6,6 @@ import pytest
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller
@@ -193,7 +192,7 @@ def test_a_player_of_nobody_is_told_so(send, get, world):
 
 def test_a_key_bans_nobody_who_may_do_more_than_the_key(client, world, alice):
     world.add_user("secret", Name="Player")
-    key = Caller(client, world.key_headers(Scope.USERS_CHANGE), "/api/v1/")
+    key = Caller(client, world.key_headers("users.change"), "/api/v1/")
     for action in ("ban", "mute"):
         key(f"POST users/Player/admin/{action}", {"duration": 1})
         refused = key(f"POST users/Alice/admin/{action}", {"duration": 1}, 403)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import config
 from app.auth.permissions import NAMES, Permission
-from app.auth.scopes import Scope
 from app.batches.background import BatchWorker
 from app.batches.running import Runner
 from app.storage.client import Storage
@@ -127,7 +126,7 @@ def test_a_key_counts_to_its_budget_and_to_the_person(client, person, player, wo
     secrets = [new_secret() for _ in range(2)]
     budgets = ({"ItemsPerDay": 4}, {"ItemsPerDay": 100})
     keys = {
-        numbered_guid(n): make_key(secret, tuple(Scope), Name=str(n), Budget=budget)
+        numbered_guid(n): make_key(secret, Name=str(n), Budget=budget)
         for n, (secret, budget) in enumerate(zip(secrets, budgets, strict=True), 5)
     }
     world.db.users.replace_one({"_id": caller.user["_id"]}, with_keys(caller.user, **keys))

@@ -7,7 +7,6 @@ import config
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.http.api import Blueprint, UnguardedView
 from app.storage.client import Storage
@@ -29,7 +28,7 @@ def test_an_application_with_an_unguarded_view_does_not_start():
 
 def test_a_view_without_a_permission_does_not_start():
     with pytest.raises(UnguardedView, match="needs a permission"):
-        guard.required(Scope.USERS_READ)
+        guard.required("users.read")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 5.0])

@@ -12,7 +12,6 @@ import pytest
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.storage.client import Storage
@@ -214,7 +213,7 @@ def test_a_role_that_requires_one_ends_older_tokens_until_there_is_one(
     """Keys are for programs, which have no second factor."""
     bob = world.add_user("secret", roles=(Role.API,), Name="Bob")
     secret = new_secret()
-    keyed = with_keys(bob, **{guid(): make_key(secret, (Scope.PLAYERS_READ,))})
+    keyed = with_keys(bob, **{guid(): make_key(secret, ("players.read",))})
     db.users.replace_one({"_id": bob["_id"]}, keyed)
     token, key = world.headers(user=bob), {"Authorization": f"Bearer {secret}"}
 

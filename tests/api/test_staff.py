@@ -7,7 +7,6 @@ import pytest
 
 from app.auth.permissions import Permission
 from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.auth.shipped_roles import SHIPPED
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff as staff_command
@@ -275,7 +274,7 @@ def test_a_key_is_no_peer_beyond_its_scopes(client, staff, world):
     world.add_user("secret", Name="Boss", Roles=["administrator"])
     world.add_user("secret", Name="Player")
     password = {"new": "a" * 64}
-    key = Caller(client, world.key_headers(Scope.USERS_MANAGE, Scope.USERS_CHANGE), "/api/v1/")
+    key = Caller(client, world.key_headers("users.manage", "users.change"), "/api/v1/")
     key("POST users/Player/manage/password/change", password)
     mute = {"duration": 1, "reason": "x"}
     refused = key("POST users/Boss/admin/mute", mute, status=403)
@@ -392,9 +391,9 @@ def test_an_older_scope_of_a_key_means_no_less_and_no_more(client, world):
     """Each older scope allows what the permissions that it includes allow."""
     player = world.add_player()
     for scope, allowed in (("players.change", 200), ("game.act", 403), ("users.change", 403)):
-        key = Caller(client, world.key_headers(Scopes=[scope]), "/api/v1/")
+        key = Caller(client, world.key_headers(scope), "/api/v1/")
         key(f"POST players/{player['_id']}/name", {"Name": f"Name {len(scope)}"}, status=allowed)
-    muting = Caller(client, world.key_headers(Scopes=["game.act", "users.read"]), "/api/v1/")
+    muting = Caller(client, world.key_headers("game.act", "users.read"), "/api/v1/")
     muting(f"POST users/{world.add_user()['_id']}/admin/mute", {"duration": 1}, status=403)
 
 

@@ -12,7 +12,6 @@ from app.auth.permissions import (
     rights_of,
 )
 from app.auth.roles import Role, with_role
-from app.auth.scopes import Scope
 from app.auth.shipped_roles import shipped_roles
 from app.users.domain import NO_POWER
 
@@ -36,10 +35,9 @@ def power(*held):
     return found
 
 
-def test_every_permission_has_words_a_scope_and_a_role():
+def test_every_permission_has_words_and_a_role():
     for permission in Permission:
         assert permission.about.endswith(".")
-        assert permission.scope in Scope
         assert permission.role in Role
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import config
 from app.__main__ import REMOVED, main
-from app.auth.scopes import Scope
+from app.auth.permissions import SCOPES
 from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
@@ -58,7 +58,7 @@ HELP = {
     "openapi": (),
     "history": ["2026-01-31T19:00:00Z"],
     "export": ["[FILE]"],
-    "key create": [scope.value for scope in Scope],
+    "key create": [*SCOPES],
     "batch plan": ["2026-01-31T19:00:00Z"],
 }
 

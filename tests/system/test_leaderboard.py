@@ -9,7 +9,6 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from app.auth.scopes import Scope
 from tests.ports import free_port
 from tests.system.console import Api
 from tests.system.programs import serving
@@ -72,12 +71,12 @@ def shown(browser, tmp_path, mongodb_uri):
 
 
 def test_a_page_of_a_listed_origin_shows_names_levels_and_ranks(shown):
-    lines, problem, api = shown(True, Scope.LEADERBOARD_READ.value)
+    lines, problem, api = shown(True, "leaderboard.read")
     best = api.get("players/rank", pageSize=10)["Values"]
     assert lines == [f"{player['Name']}, level {player['Level']}" for player in best]
     assert problem == ""
-    lines, problem, _ = shown(True, Scope.HISTORY_READ.value)
+    lines, problem, _ = shown(True, "history.read")
     assert (lines, "SCOPE_MISSING" in problem) == ([], True)
-    lines, problem, _ = shown(False, Scope.LEADERBOARD_READ.value)
+    lines, problem, _ = shown(False, "leaderboard.read")
     assert lines == []
     assert "cannot be shown" in problem

@@ -86,7 +86,7 @@ def only_key(db, user):
 def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db):
     item = guid()
     budget = ("--items-per-day", "100", "--item", item, "--address", "203.0.113.0/24")
-    code, output = quartermaster("key", "create", NAME, "shop", "players.read", *budget)
+    code, output = quartermaster("key", "create", NAME, "shop", "items.move", *budget)
     secret = output.splitlines()[-1]
     assert (code, is_well_formed(secret)) == (0, True)
     key_id, stored = only_key(real_db, person)
@@ -95,9 +95,7 @@ def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db
     code, output = quartermaster("key", "list", NAME)
     assert code == 0
     limits = rf"from 203\.0\.113\.0/24  0 of 100 used today, only {item}\n"
-    assert re.search(
-        rf"{key_id}  shop  players\.read  expires .* UTC  never used  {limits}", output
-    )
+    assert re.search(rf"{key_id}  shop  items\.move  expires .* UTC  never used  {limits}", output)
     assert secret not in output
     code, output = quartermaster("key", "rotate", NAME, "shop", "--overlap", "0")
     assert code == 0

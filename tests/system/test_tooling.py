@@ -213,7 +213,7 @@ def test_what_a_key_may_not_is_told_in_a_sentence(server, crowd, write):
     file = write((crowd[0]["_id"], guid(), 1))
     result = tool(server, "give", file, key=reader)
     assert result.stdout.startswith(f"line 2, {crowd[0]['_id']}: This request needs a key with")
-    assert (result.returncode, "'players.change'" in result.stdout) == (1, True)
+    assert (result.returncode, "'items.move'" in result.stdout) == (1, True)
     elsewhere = make_key(server, "elsewhere", *SCOPES, "--address", "203.0.113.0/24")
     result = tool(server, "list", key=elsewhere)
     assert result.stderr == f"This key may not be used from the address 127.0.0.1.\n{AGAIN}"

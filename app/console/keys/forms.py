@@ -13,7 +13,7 @@ from app.api_keys.management import Made, create_key, revoke_key, rotate_key, te
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_NAME, MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
-from app.auth.permissions import SCOPE_NAMES, Permission
+from app.auth.permissions import SCOPES, Permission, scope_texts
 from app.changes import Applied
 from app.console.forms.curl import as_number
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group
@@ -79,7 +79,7 @@ def key_body(sent: Submission, read_items: Callable[[str], list[str]] | None = N
     budget: Document = {name: as_number(text) for name, text in limits.items() if text}
     if items := (read_items or lines_of)(sent.value("Items")):
         budget["Items"] = items
-    scopes = [name for name in SCOPE_NAMES if sent.is_checked(name)]
+    scopes = [name for name in SCOPES if sent.is_checked(name)]
     body: Document = {"Name": sent.value("Name"), "Scopes": scopes}
     if addresses := sent.value("Addresses").replace(",", " ").split():
         body["Addresses"] = addresses
@@ -120,11 +120,11 @@ NAME = Field(
     "What the key is for. History shows this name with each change.",
     html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
 )
-SCOPES = Field(
+PERMISSIONS = Field(
     "Scopes",
     "What it may do",
     type="checks",
-    options=lambda: SCOPE_NAMES,
+    options=scope_texts,
 )
 DAYS = Field(
     "Days", "Days until it expires", value=KEY_DAYS, noun="The number of days", is_required=True
@@ -159,7 +159,7 @@ CREATE = Form(
     CREATE_KEY,
     "Create a key",
     "Create the key",
-    (NAME, SCOPES, DAYS, NETWORKS, Group("field", BUDGET, legend="Budget")),
+    (NAME, PERMISSIONS, DAYS, NETWORKS, Group("field", BUDGET, legend="Budget")),
     path="",
     act=make,
     api=endpoint,
@@ -179,8 +179,8 @@ ROTATE = Form(
     act=rotate,
     api=endpoint,
     about=(
-        "The key gets a new secret, which is shown once. Name, scopes, addresses and budget stay "
-        "the same."
+        "The key gets a new secret, which is shown once. Name, permissions, addresses and budget "
+        "stay the same."
     ),
     schema=Rotation(),
     body=lambda sent: {"OverlapHours": as_number(sent.value("OverlapHours", "HOURS"))},

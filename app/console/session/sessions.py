@@ -11,7 +11,7 @@ from flask import Response, current_app, request
 
 from app.auth import guard
 from app.auth.callers import Caller, Callers
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import KeyAccess
 from app.auth.tokens import Claims
 from app.console.forms.reading import SENDER, posted
 from app.errors import Forbidden, Unauthorized

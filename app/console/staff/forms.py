@@ -41,12 +41,18 @@ from app.types import Document
 
 # The permissions in the order of a form, by what they are about.
 GROUPS = {
-    "Look": ("players.read", "history.read", "users.read", "health.read"),
+    "Look": (
+        *("players.read", "leaderboard.read", "history.read", "users.read", "users.find"),
+        "health.read",
+    ),
     "Change players": (
         *("items.move", "players.change", "players.rename", "players.delete", "notes.write"),
         *("game.act", "objects.change"),
     ),
-    "Help and moderate people": ("moderate.mute", "moderate.ban", "users.change", "users.manage"),
+    "Help and moderate people": (
+        *("moderate.kick", "moderate.mute", "moderate.ban", "notes.users"),
+        *("users.change", "users.manage"),
+    ),
     "Undo and batches": ("undo.own", "undo.any", "batches.plan", "batches.run", "approve"),
     "Personal data": ("privacy.export", "privacy.erase"),
     "Keys and staff": ("keys.manage", "staff.manage"),

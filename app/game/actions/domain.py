@@ -28,7 +28,7 @@ KINDS = {
         "Kicked",
         "Disconnects the player, who may come back at once. A ban keeps a player out.",
         "{name} has been kicked by the server!",
-        Permission.MUTE,
+        Permission.KICK,
     ),
     "kill": ActionWords(
         "Killed", "The game decides what a death costs.", "{name} has been killed!"

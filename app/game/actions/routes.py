@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from flask import Response
 
 from app.auth.permissions import Need, Permission
-from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.errors import NotFound, RoleMissing
 from app.game.actions import access, asking
@@ -71,7 +70,7 @@ of_users = Blueprint("UserActions", __name__, url_prefix="/api/v1/users", group=
 
 actions = current(Actions)
 
-needs_query = RoleMissing(Permission.USERS_READ.role.value)
+needs_query = RoleMissing(Permission.USERS_FIND.role.value)
 
 
 class Target(NamedTuple):
@@ -105,7 +104,7 @@ USER_TARGET = Target(
     "the character that a user plays",
     USER,
     user_subject,
-    (Permission.USERS_READ,),
+    (Permission.USERS_FIND,),
 )
 ORDERS = (
     Order(
@@ -170,7 +169,7 @@ def add_view(target: Target, order: Order) -> None:
     done = done_sentence({"Kind": order.kind, "Subject": subject, "Arguments": arguments})
     path = f"{target.path}/admin/{order.path}"
     facts = {"args": order.args, "example": {"Message": done}}
-    needs: list[Need] = [KINDS[order.kind].permission, *target.needs, Scope.GAME_ACT]
+    needs = (KINDS[order.kind].permission, *target.needs)
     ask_route(target.blueprint, path, MessageSchema, *needs, **facts)(view)
 
 

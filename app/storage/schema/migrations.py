@@ -7,7 +7,7 @@ concurrently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from pymongo import UpdateOne
@@ -15,6 +15,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
+from app.auth.permissions import permissions_of_scopes
 from app.errors import QuartermasterError
 from app.former_names import carry_names
 from app.naming import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
@@ -229,6 +230,38 @@ def _as_object(id_: str, item: Document) -> Document:
     return {**item, **own, **derived}
 
 
+# Permissions of which a part became one of its own, and the older scopes that lacked this part.
+SPLIT = {
+    "moderate.mute": ("moderate.kick", "users.change"),
+    "notes.write": ("notes.users", "players.change"),
+}
+
+
+def expand_scopes(db: Database[Document]) -> None:
+    """Give keys the permissions that their scopes stood for, and keys and roles those of SPLIT."""
+    for batch in batches(db["users"].find({"Keys": {"$gt": {}}}, ["Keys"])):
+        _write(db["users"], [update for user in batch for update in _with_permissions(user)])
+    for name, (part, _) in SPLIT.items():
+        db["roles"].update_many({"Permissions": name}, {"$addToSet": {"Permissions": part}})
+
+
+def _with_permissions(user: Document) -> Iterator[UpdateOne]:
+    for id_, key in user["Keys"].items():
+        scopes, path = key.get("Scopes") if isinstance(key, dict) else None, f"Keys.{id_}.Scopes"
+        if not isinstance(scopes, list):
+            continue
+        # A game may have stored something else.
+        held = [name for name in scopes if isinstance(name, str)]
+        parts = [
+            part
+            for name, (part, scope) in SPLIT.items()
+            # A scope that this step has expanded already included the permission without the part.
+            if name in held and not {*permissions_of_scopes([scope])} <= {*held}
+        ]
+        expanded = permissions_of_scopes([*held, *parts])
+        yield UpdateOne({"_id": user["_id"], path: scopes}, {"$set": {path: expanded}})
+
+
 STEPS: list[Step] = [
     begin_history,
     move_items_into_objects,
@@ -252,6 +285,7 @@ STEPS: list[Step] = [
     only_schema,  # rows of a batch as they were sent
     drop_superfluous,
     separate_invitations,
+    expand_scopes,
 ]
 CURRENT = FIRST + len(STEPS)
 
