@@ -1,4 +1,4 @@
-"""The example of CONTRIBUTING.rst, typed as it stands into a copy of the program."""
+"""The examples of CONTRIBUTING.rst, typed as they stand into a copy of the program."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ IMPORTS = {
     "schemas": "",
     "operations": """
 from app.operations import BatchRow
-from app.players.domain import set_gender, undo_gender
+from app.players.domain import set_gender
 from app.players.schemas import GenderSchema, SetGenderArgs
 """,
 }
@@ -80,16 +80,43 @@ def test_a_form_does_it(app, world):
 MAKE_TABLES_AND_TEST = """
 import runpy, sys
 import pytest
-runpy.run_module("tests.contract_tables", run_name="__main__")
+for tables in ("contract_tables", "permission_tables"):
+    runpy.run_module(f"tests.{tables}", run_name="__main__")
 files = ("api/test_genders", "api/test_openapi", "test_contract_document", "domain/test_operations")
+files += ("test_staff_document", "test_game_document", "test_architecture")
 options = ["-q", "-p", "no:cacheprovider", "-m", "not mongodb"]
 sys.exit(pytest.main([*options, *(f"tests/{name}.py" for name in files)]))
 """
 
 
-def typed_blocks():
-    """Return what the guide lets one type to add an endpoint, in its order."""
-    section = GUIDE.split("Add an endpoint\n")[1].split("Add a form to the console\n")[0]
+PORTRAITS = """
+import pytest
+from pymongo.errors import WriteError
+
+from app.storage.schema.migrations import derive_portraits
+from tests.mongod import on_mongodb
+
+pytestmark = on_mongodb
+
+
+def test_a_game_that_does_not_know_the_field_goes_on(world):
+    world.add_player()
+    world.add_player(Portrait="fox.png")
+    with pytest.raises(WriteError):
+        world.add_player(Portrait=5)
+
+
+def test_the_step_can_be_repeated(world, db):
+    world.add_player(Sprite="fox.png")
+    for _ in range(2):
+        derive_portraits(db)
+        assert db.players.find_one()["Portrait"] == "fox.png"
+"""
+
+
+def typed_blocks(begin="Add an endpoint", end="Add a form to the console"):
+    """Return what a section of the guide lets one type, in its order."""
+    section = GUIDE.split(f"{begin}\n")[1].split(f"{end}\n")[0]
     blocks = re.findall(r"::\n\n((?:(?: {7,}.*)?\n)+)", section)
     return [textwrap.dedent(block).strip() + "\n" for block in blocks]
 
@@ -100,13 +127,22 @@ def type_into(path, after, text):
     path.write_text(f"{head}{found}{text}{rest}")
 
 
+def copy_program(folder):
+    for name in ("app", "config", "docs", "tests"):
+        # With what is compiled already: to compile all of it takes seconds.
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "setup.cfg", folder)
+
+
+def run_tests(folder, *files):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
 @pytest.mark.everything
 def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
     *layers, form, table, test, _ = typed_blocks()
-    for name in ("app", "config", "docs", "tests"):
-        # With what is compiled already: to compile all of it takes seconds.
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("system"))
-    shutil.copy(ROOT / "setup.cfg", tmp_path)
+    copy_program(tmp_path)
     room = tmp_path / "app" / "players"
     for (name, imports), block in zip(IMPORTS.items(), layers, strict=True):
         type_into(room / f"{name}.py", FUTURE, imports)
@@ -122,4 +158,28 @@ def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", MAKE_TABLES_AND_TEST], cwd=tmp_path, capture_output=True, text=True
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.everything
+def test_a_migration_that_is_added_by_the_guide_works(tmp_path):
+    field, row, step, name = typed_blocks("Add a migration", "Commits")
+    copy_program(tmp_path)
+    domain = tmp_path / "app" / "players" / "domain.py"
+    type_into(domain, "DELETED_AT: MOMENT,\n", field)
+    type_into(tmp_path / "docs" / "collections.rst", "characters of an account\n", row)
+    steps = tmp_path / "app" / "storage" / "schema" / "migrations.py"
+    text = steps.read_text().replace("]\nCURRENT", f"    {name}]\nCURRENT")
+    steps.write_text(text.replace("STEPS: list", f"{step}\n\nSTEPS: list"))
+    (tmp_path / "tests" / "api" / "test_portraits.py").write_text(PORTRAITS)
+    migrations = tmp_path / "tests" / "api" / "test_migrations.py"
+    refused = run_tests(
+        tmp_path, f"{migrations}::test_what_is_asked_of_a_database_changes_with_its_version"
+    )
+    planned = re.search(r"assert (\(\d+, '\w+'\)) ==", refused.stdout)
+    assert planned, refused.stdout
+    text = re.sub("PLANNED = .*", f"PLANNED = {planned[1]}", migrations.read_text())
+    migrations.write_text(text)
+    files = (migrations, "tests/api/test_portraits.py", "tests/test_game_document.py")
+    done = run_tests(tmp_path, *files)
     assert done.returncode == 0, done.stdout + done.stderr
