@@ -27,6 +27,7 @@ from app.errors import QuartermasterError
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe
+from app.storage.schema.collections import refuse_unfit_server
 from app.storage.schema.migrations import refuse_newer
 from config import SettingsError
 from config.base import Settings
@@ -79,6 +80,7 @@ def _create_app(ctx: click.Context) -> Flask:
     ctx.call_on_close(storage.close)
     # The db commands check the schema version themselves: db version must report a newer one.
     if not is_offline and ctx.invoked_subcommand != "db":
+        refuse_unfit_server(storage.db)
         refuse_newer(storage.db)
     return app
 

@@ -69,13 +69,18 @@ def shared(port):
     """Run a replica set of one that keeps its files in memory; yield its URI."""
     options = (f"--replSet={REPLICA_SET}", *CHEAP)
     with folder_in_memory() as folder, running(folder, port, *options) as client:
-        config = {"_id": REPLICA_SET, "members": [{"_id": 0, "host": f"127.0.0.1:{port}"}]}
         # A write that a majority has need not be in the journal as well.
-        config["writeConcernMajorityJournalDefault"] = False
-        client.admin.command("replSetInitiate", config)
-        while not client.admin.command("hello")["isWritablePrimary"]:
-            time.sleep(0.02)
+        initiate(client, port, writeConcernMajorityJournalDefault=False)
         yield f"mongodb://127.0.0.1:{port}/?directConnection=true"
+
+
+def initiate(client, *ports, **config):
+    """Make a replica set of servers, and wait until the one that is asked is the primary."""
+    members = [{"_id": n, "host": f"127.0.0.1:{port}"} for n, port in enumerate(ports)]
+    config = {"_id": REPLICA_SET, "members": members, **config}
+    client.admin.command("replSetInitiate", config)
+    while not client.admin.command("hello")["isWritablePrimary"]:
+        time.sleep(0.02)
 
 
 @contextmanager

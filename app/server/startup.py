@@ -25,7 +25,7 @@ from app.staff.store import missing_power_role
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
 from app.storage.schema import migrations, preparation
-from app.storage.schema.collections import ServerTooOld, init_database
+from app.storage.schema.collections import UnfitServer, init_database
 from app.users.passwords import Passwords
 from config import SettingsError
 from config.base import Settings
@@ -95,7 +95,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     try:
         init_database(storage.db, COLLECTIONS)
         fault = missing_power_role(storage.db, settings.POWER_ROLE)
-    except (migrations.DatabaseTooNew, ServerTooOld) as error:
+    except (migrations.DatabaseTooNew, UnfitServer) as error:
         log.error("The workers answer 503 until this is fixed: %s", error)
         return
     except DatabaseError as error:

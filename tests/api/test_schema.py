@@ -38,7 +38,7 @@ def test_a_server_that_is_too_old_is_named_by_whoever_prepares_it(
     monkeypatch.setattr(collections, "OLDEST_SERVER", (99, 0))
     version = real_db.client.server_info()["version"]
     sentence = f"This is MongoDB {version}; Quartermaster needs 99.0 or newer."
-    with pytest.raises(collections.ServerTooOld, match=re.escape(sentence)):
+    with pytest.raises(collections.UnfitServer, match=re.escape(sentence)):
         init_database(real_db, COLLECTIONS)
     preparation = Preparation(real_storage, COLLECTIONS, pause=0.0)
     preparation.begin()

@@ -44,7 +44,9 @@ def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, 
         answers = (client.get(f"/api/v1/{kind}", headers=headers) for kind in ("players", "users"))
         return [answer.json["Total"] for answer in answers]
 
-    with mongod.running(tmp_path, app.port, *mongod.SMALL):
+    options = (f"--replSet={mongod.REPLICA_SET}", *mongod.SMALL)
+    with mongod.running(tmp_path, app.port, *options) as server:
+        mongod.initiate(server, app.port)
         init_database(world.db, COLLECTIONS)
         headers = world.headers(*Role)
         world.db.players.insert_many([make_player() for _ in range(20)])
@@ -55,7 +57,7 @@ def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, 
         wait_until(lambda: totals(headers) == [27, 1])
     with pytest.raises(PyMongoError), MongoClient(port=app.port, timeoutMS=100) as gone:
         gone.admin.command("ping")
-    with mongod.running(tmp_path, app.port, *mongod.SMALL):
+    with mongod.running(tmp_path, app.port, *options):
         world.db.command("ping")
         assert world.db.players.estimated_document_count() < 27
         assert totals(headers) == [27, 1]

@@ -25,21 +25,21 @@ INDEX_BUILD_ABORTED = 276
 
 # docs/deploy.rst lists the tested versions.
 OLDEST_SERVER = (5, 0)
+SINGLE_SERVER = (
+    "This MongoDB is a single server; Quartermaster needs a replica set, of which one member is "
+    "enough. Restart mongod with --replSet qm (replication.replSetName: qm in its configuration), "
+    "and then run rs.initiate() in mongosh."
+)
 
 Plans = Sequence[CollectionPlan]
 
 
-class ServerTooOld(QuartermasterError):
-    """The MongoDB server is too old for this program."""
-
-    def __init__(self, version: str) -> None:
-        needed = ".".join(map(str, OLDEST_SERVER))
-        super().__init__(f"This is MongoDB {version}; Quartermaster needs {needed} or newer.")
+class UnfitServer(QuartermasterError):
+    """The MongoDB server is too old, or not a member of a replica set."""
 
 
 def init_database(db: Database[Document], plans: Plans) -> None:
     """Create what is missing and update the rest; idempotent, and safe at any time."""
-    refuse_old_server(db)
     init_for_bulk_load(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
         for plan in plans:
@@ -54,11 +54,18 @@ def init_for_bulk_load(db: Database[Document], plans: Plans) -> None:
         migrations.migrate(db)
 
 
-def refuse_old_server(db: Database[Document]) -> None:
-    """Raise ServerTooOld if the server is older than OLDEST_SERVER."""
+def refuse_unfit_server(db: Database[Document]) -> None:
+    """Raise UnfitServer if the server is older than OLDEST_SERVER, or a single one."""
     server = db.client.server_info()
     if tuple(server["versionArray"]) < OLDEST_SERVER:
-        raise ServerTooOld(server["version"])
+        needed = ".".join(map(str, OLDEST_SERVER))
+        version = server["version"]
+        raise UnfitServer(f"This is MongoDB {version}; Quartermaster needs {needed} or newer.")
+    with contextlib.suppress(NotImplementedError):  # mongomock
+        hello = db.client.admin.command("hello")
+        # A mongos is accepted: the sets behind it have their names.
+        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+            raise UnfitServer(SINGLE_SERVER)
 
 
 def init_despite_duplicates(db: Database[Document], plans: Plans) -> None:
@@ -97,6 +104,7 @@ def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> 
 
 def init_collections(db: Database[Document], plans: Plans) -> None:
     """Create the collections with their validators, but no indexes: a bulk load comes first."""
+    refuse_unfit_server(db)
     migrations.refuse_newer(db)
     for plan in plans:
         _set_validator(db, plan.name, validation(plan))

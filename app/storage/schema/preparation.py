@@ -15,7 +15,7 @@ from app.errors import Unavailable
 from app.storage.client import Storage
 from app.storage.errors import explain, is_forbidden
 from app.storage.schema import migrations
-from app.storage.schema.collections import Plans, ServerTooOld, init_database
+from app.storage.schema.collections import Plans, UnfitServer, init_database
 
 log = logging.getLogger("quartermaster")
 
@@ -111,7 +111,7 @@ class Preparation:
                 return fault
         except migrations.DatabaseTooNew as error:
             return self._on_newer_schema(error)
-        except ServerTooOld as error:
+        except UnfitServer as error:
             return self._refuse(str(error))
         except PyMongoError as error:
             return self._on_database_error(error, version)
