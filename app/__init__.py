@@ -222,7 +222,8 @@ def add_background(services: Services) -> None:
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
         )
     )
-    chores = [work.finish_all, erasures.forget_names, services[GroupRoles].warn]
+    lifetime = services[Storage].lifetime
+    chores = [work.finish_all, erasures.forget_names, services[GroupRoles].warn, lifetime.look]
     services.add(
         work,
         Mover(services[Storage], list(SUBJECTS.values()), is_ready, chores),
@@ -238,4 +239,6 @@ def add_routes(app: Flask) -> None:
     if app.config["CONSOLE"]:
         console.register(app)
     docs_page.register(app, BLUEPRINTS, guard.without_database)
-    probes.register(app, guard.without_database, app.extensions[SERVICES][Preparation].check)
+    services: Services = app.extensions[SERVICES]
+    lifetime, is_ready = services[Storage].lifetime, services[Preparation].check
+    probes.register(app, guard.without_database, is_ready, lambda: lifetime.faults)

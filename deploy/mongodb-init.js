@@ -68,6 +68,12 @@ function create_root() {
   admin.createUser({ user: "root", pwd: process.env.MONGODB_ROOT_PASSWORD, roles: ["root"] });
 }
 
+// The privilege is one of the cluster, so the role has to be in admin.
+function create_or_update_role(admin, role, privileges) {
+  if (admin.getRole(role)) admin.updateRole(role, { privileges, roles: [] });
+  else admin.createRole({ role, privileges, roles: [] });
+}
+
 function create_or_update_account(database, user, pwd, roles) {
   if (database.getUser(user)) database.updateUser(user, { pwd, roles });
   else database.createUser({ user, pwd, roles });
@@ -83,10 +89,13 @@ try {
 }
 initiate(admin);
 
-// dbAdmin is for "quartermaster db init", which creates indexes and validators.
+create_or_update_role(admin, "parameterReader", [{ resource: { cluster: true }, actions: ["getParameter"] }]);
+
+// parameterReader is for reading transactionLifetimeLimitSeconds, and dbAdmin for "quartermaster db init", which creates indexes and validators.
 create_or_update_account(admin.getSiblingDB("quartermaster"), "quartermaster", process.env.MONGODB_PASSWORD, [
   { role: "readWrite", db: "quartermaster" },
   { role: "dbAdmin", db: "quartermaster" },
+  { role: "parameterReader", db: "admin" },
 ]);
 if (process.env.MONGODB_BACKUP_PASSWORD)
   create_or_update_account(admin, "backup", process.env.MONGODB_BACKUP_PASSWORD, ["backup", "restore"]);

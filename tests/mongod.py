@@ -23,7 +23,10 @@ on_mongodb = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 CHOICE = "QM_TEST_MONGOD"
 CHOSEN = os.environ.get(CHOICE)
 REPLICA_SET = "quartermaster"
-COMMON = ("--bind_ip=127.0.0.1", "--nounixsocket", "--quiet")
+COMMON = (
+    *("--bind_ip=127.0.0.1", "--nounixsocket", "--quiet"),
+    "--setParameter=transactionLifetimeLimitSeconds=3",
+)
 SMALL = ("--wiredTigerCacheSizeGB=0.25",)
 # No checkpoints, few writes of the journal, no diagnostic files: nothing has to outlive the server.
 CHEAP = (

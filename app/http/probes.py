@@ -8,10 +8,19 @@ from flask import Flask, Response
 
 from app import metrics
 from app.http.json import json_response
+from app.types import Document
 
 
-def register(app: Flask, open_to_all: Callable[..., object], is_ready: Callable[[], None]) -> None:
-    """Add the probes; is_ready raises if the service is not ready."""
+def register(
+    app: Flask,
+    open_to_all: Callable[..., object],
+    is_ready: Callable[[], None],
+    find_faults: Callable[[], list[str]],
+) -> None:
+    """Add the probes; is_ready raises if the service is not ready.
+
+    The faults with which it is ready nevertheless are details of the answer.
+    """
 
     @app.get("/healthz")
     def healthz() -> Response:
@@ -20,7 +29,10 @@ def register(app: Flask, open_to_all: Callable[..., object], is_ready: Callable[
     @app.get("/readyz")
     def readyz() -> Response:
         is_ready()
-        return json_response({"status": "ready"})
+        answer: Document = {"status": "ready"}
+        if faults := find_faults():
+            answer["details"] = faults
+        return json_response(answer)
 
     @app.get("/metrics")
     def exposition() -> Response:

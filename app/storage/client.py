@@ -25,6 +25,7 @@ from app.storage.comments import CommentedDatabase
 from app.storage.embedded.lease import Lease
 from app.storage.embedded.supervisor import is_supervised, read_state
 from app.storage.journal import Journals
+from app.storage.lifetime import Lifetime
 from app.storage.monitoring import CommandMetrics, Outage
 from app.types import Document
 
@@ -103,6 +104,7 @@ class Storage:
         if not self.is_mock:  # mongomock refuses comments
             self.db = CommentedDatabase(self.client, self.db.name)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
+        self.lifetime = Lifetime(self.client, uri)
         self.journals = Journals(self.db, settings.HISTORY_DAYS)
 
     def swapper(self, kind: SubjectKind) -> BulkSwapper:

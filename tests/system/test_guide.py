@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
+import config
+from app.storage.client import Storage
 from tests import mongod, orphans
 from tests.collection_plans import NAMES
 from tests.guide import blocks, chapters, shell_blocks
@@ -32,6 +34,7 @@ needs_mongosh = pytest.mark.skipif(
 needs_promtool = pytest.mark.skipif(
     not PROMTOOL, reason="promtool is not installed: apt-get install prometheus"
 )
+ROLE = "parameterReader"
 SILENT = ("apt-get", "curl", "gpg", "chown", "certbot", "nginx")
 RELEASE = "quartermaster-1.2.3+g0123456"
 STAND_INS = {
@@ -146,6 +149,32 @@ def test_one_machine_gets_a_set_its_accounts_and_a_prepared_database(machine):
     asked = (machine.home / "systemctl").read_text()
     for unit_ in re.findall(r"quartermaster[\w-]*\.\w+", asked):
         assert (machine.home / "etc/systemd/system" / unit_).exists()
+
+
+@needs_mongosh
+def test_the_account_reads_the_lifetime_of_transactions_and_does_without_it(machine):
+    uri = machine.settings()["MONGODB_URI"]
+    storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=uri))
+    role = [{"role": ROLE, "db": "admin"}]
+    storage.lifetime.look()
+    assert (storage.lifetime.seconds(), storage.lifetime.faults) == (3, [])
+    settings = {**machine.settings(), "ENV": "production", "WORKERS": "1"}
+    told = "transactionLifetimeLimitSeconds cannot be read; set it to 3."
+    with machine.root() as client:
+        db = client["quartermaster"]
+        db.command("revokeRolesFromUser", "quartermaster", roles=role)
+        assert storage.lifetime.seconds() is None
+        with unit(machine.home / "opt/quartermaster", **settings) as server:
+            wait_until(lambda: told in readiness(server), server.output)
+            assert server.is_ready()
+            assert server.output.read_text().count(told) == 1
+        # As a release left it that knew no such role.
+        client.admin.command("dropRole", ROLE)
+    (block,) = [b for b in shell_blocks(chapters()["Upgrades and rollback"]) if ROLE in b]
+    members = "root@db1.internal,db2.internal,db3.internal"
+    machine.type(block.replace(members, f"root:{machine.secret}@{machine.address}"))
+    assert storage.lifetime.seconds() == 3
+    storage.close()
 
 
 @pytest.mark.everything

@@ -1,12 +1,21 @@
-"""What the service asks of MongoDB: a replica set."""
+"""What the service asks of MongoDB: a replica set, and short transactions at each member."""
+
+import re
+from contextlib import suppress
 
 import pytest
+from pymongo.errors import PyMongoError
 
 import config
+from app.auth.roles import Role
+from app.storage import lifetime
+from app.storage.client import Storage
+from app.storage.lifetime import SETTING
 from app.storage.schema.collections import SINGLE_SERVER
 from app.storage.schema.preparation import Preparation
 from tests import mongod
 from tests.applications import service
+from tests.console_visitor import PASSWORD, Visitor
 from tests.ports import free_port
 from tests.system.programs import wait_until
 from tests.tiers import some
@@ -36,3 +45,121 @@ def test_a_single_server_is_refused_until_the_two_commands_have_made_a_set_of_it
     with mongod.running(tmp_path, port, *SET) as server:
         server.admin.command("replSetInitiate")
         wait_until(lambda: client.get("/readyz").json == {"status": "ready"})
+
+
+@pytest.fixture
+def storage(mongodb_uri):
+    storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri))
+    yield storage
+    set_lifetime(storage.client, 3)
+    storage.close()
+
+
+def set_lifetime(client, seconds):
+    client.admin.command({"setParameter": 1, SETTING: seconds})
+
+
+def step_down(client):
+    """Let the only member of a set be elected anew."""
+
+    def is_primary():
+        try:
+            return client.admin.command("hello")["isWritablePrimary"]
+        except PyMongoError:
+            return False
+
+    client.admin.command("replSetStepDown", 1, force=True)
+    wait_until(is_primary)
+
+
+def test_a_lifetime_of_three_is_told_to_nobody(storage, caplog):
+    storage.lifetime.look()
+    assert (storage.lifetime.seconds(), storage.lifetime.faults) == (3, [])
+    assert caplog.text == ""
+
+
+def test_the_lifetime_is_read_again_after_an_election_and_told_once(storage, caplog):
+    storage.lifetime.look()
+    set_lifetime(storage.client, 60)
+    assert storage.lifetime.seconds() == 60
+    storage.lifetime.look()
+    assert storage.lifetime.faults == []
+    for _ in range(2):
+        step_down(storage.client)
+        storage.lifetime.look()
+        member = storage.client.admin.command("hello")["me"]
+        fault = f"transactionLifetimeLimitSeconds is 60 at {member}; set it to 3."
+        assert storage.lifetime.faults == [fault]
+    assert caplog.text.count(fault) == 1
+
+
+def test_a_lifetime_that_was_mended_is_noticed_without_an_election(storage, monkeypatch):
+    monkeypatch.setattr(lifetime, "LOOK_SECONDS", 0.0)
+    set_lifetime(storage.client, 60)
+    storage.lifetime.look()
+    assert len(storage.lifetime.faults) == 1
+    set_lifetime(storage.client, 3)
+    storage.lifetime.look()
+    assert storage.lifetime.faults == []
+
+
+def test_each_member_is_asked_that_can_be_reached(tmp_path, monkeypatch):
+    ports = [free_port(), free_port()]
+    hosts = [f"127.0.0.1:{port}" for port in ports]
+    for host in hosts:
+        (tmp_path / host).mkdir()
+    uri = f"mongodb://{hosts[0]}/?replicaSet={mongod.REPLICA_SET}"
+    storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=uri))
+    with mongod.running(tmp_path / hosts[0], ports[0], *SET) as first:
+        mongod.initiate(first, ports[0])
+        with mongod.running(tmp_path / hosts[1], ports[1], *SET) as second:
+            add_member(first, hosts[1])
+            storage.client.admin.command("ping")
+            wait_until(lambda: storage.client.secondaries)
+            set_lifetime(second, 60)
+            storage.lifetime.look()
+            assert storage.lifetime.seconds() == 3
+            assert told(storage) == {f"60 at {hosts[1]}"}
+            set_lifetime(first, 10)
+            wait_until(lambda: is_primary_now(second))
+            wait_until(lambda: storage.lifetime.seconds() == 60 and storage.client.secondaries)
+            storage.lifetime.look()
+            assert told(storage) == {f"60 at {hosts[1]}", f"10 at {hosts[0]}"}
+            wait_until(lambda: is_primary_now(first))
+            wait_until(lambda: storage.lifetime.seconds() == 10)
+        monkeypatch.setattr(lifetime, "MEMBER_MS", 200)
+        # The driver may take the server that was killed for a secondary still.
+        storage.lifetime.look()
+        assert told(storage) == {f"10 at {hosts[0]}"}
+    storage.close()
+
+
+def add_member(primary, host):
+    config = primary.admin.command("replSetGetConfig")["config"]
+    config["members"].append({"_id": 1, "host": host})
+    primary.admin.command("replSetReconfig", {**config, "version": config["version"] + 1})
+
+
+def is_primary_now(member):
+    """Let a member become the primary, as soon as it may."""
+    with suppress(PyMongoError):
+        member.admin.command("replSetStepUp")
+    return member.admin.command("hello")["isWritablePrimary"]
+
+
+def told(storage):
+    """Return the lifetimes that are told, and of whom."""
+    return {re.split("is |;", fault)[1] for fault in storage.lifetime.faults}
+
+
+@mongod.on_mongodb
+def test_health_and_readiness_tell_of_a_longer_lifetime(app, world, storage):
+    looked, client = service(app, Storage).lifetime, app.test_client()
+    set_lifetime(storage.client, 60)
+    looked.look()
+    (fault,) = looked.faults
+    visitor = Visitor(app)
+    visitor.sign_in(world.add_user(PASSWORD, Role)["Name"])
+    assert fault in visitor.read("/health")
+    ready = client.get("/readyz")
+    assert (ready.status_code, ready.json) == (200, {"status": "ready", "details": [fault]})

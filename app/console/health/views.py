@@ -51,6 +51,7 @@ def show_health() -> Response:
         build=metrics.BUILD.labels,
         online=players.count_online(),
         unknown_roles=group_roles.unknown(),
+        lifetime_faults=storage.lifetime.faults,
     )
 
 

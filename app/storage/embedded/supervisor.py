@@ -23,7 +23,10 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 REPLICA_SET = "quartermaster"
-OPTIONS = ("--bind_ip=127.0.0.1", "--nounixsocket", "--oplogSize=256", "--quiet")
+OPTIONS = (
+    *("--bind_ip=127.0.0.1", "--nounixsocket", "--oplogSize=256", "--quiet"),
+    "--setParameter=transactionLifetimeLimitSeconds=3",
+)
 START_SECONDS = STOP_SECONDS = 45
 # The name from before 0.2.0: with another name, two releases would run two supervisors.
 SUPERVISOR_LOCK = "guardian.lock"

@@ -50,6 +50,7 @@ class Member:
             *("--bind_ip", self.node.address, "--port", str(self.port), "--nounixsocket"),
             *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "128", "--quiet"),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+            *("--setParameter", "transactionLifetimeLimitSeconds=3"),
         ]
 
     def signal(self, number):
