@@ -16,7 +16,7 @@ from app import create_app, create_bare_app
 from app.cli.accounts import api, token, user
 from app.cli.apidocs import openapi
 from app.cli.batches import batch
-from app.cli.data import export, import_records, seed
+from app.cli.data import backup, export, import_records, restore, seed
 from app.cli.database import db
 from app.cli.history import history
 from app.cli.keys import key
@@ -28,7 +28,7 @@ from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe
 from app.storage.schema.collections import refuse_unfit_server
-from app.storage.schema.migrations import refuse_newer
+from app.storage.schema.migrations import refuse_newer, refuse_unfinished_restore
 from config import SettingsError
 from config.base import Settings
 
@@ -78,10 +78,15 @@ def _create_app(ctx: click.Context) -> Flask:
     app = create_app(_offline_settings()) if is_offline else create_bare_app()
     storage = app.extensions[SERVICES][Storage]
     ctx.call_on_close(storage.close)
+    if is_offline:
+        return app
     # The db commands check the schema version themselves: db version must report a newer one.
-    if not is_offline and ctx.invoked_subcommand != "db":
+    if ctx.invoked_subcommand != "db":
         refuse_unfit_server(storage.db)
-        refuse_newer(storage.db)
+    if ctx.invoked_subcommand != "restore":
+        refuse_unfinished_restore(storage.db)
+        if ctx.invoked_subcommand != "db":
+            refuse_newer(storage.db)
     return app
 
 
@@ -96,6 +101,8 @@ COMMANDS = (
     seed,
     import_records,
     export,
+    backup,
+    restore,
     user,
     api,
     token,

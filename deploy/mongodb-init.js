@@ -4,9 +4,8 @@
 // MONGODB_MEMBERS           all members of the replica set, comma-separated; default: MONGODB_HOST
 // MONGODB_ROOT_PASSWORD     of the account root
 // MONGODB_PASSWORD          of the account quartermaster, for the application
-// MONGODB_BACKUP_PASSWORD   of the account backup, optional
 //
-// Idempotent: an existing replica set and root are kept; the other two passwords are updated.
+// Idempotent: an existing replica set and root are kept; the other password is updated.
 
 const host = process.env.MONGODB_HOST || "localhost:27017";
 const members = (process.env.MONGODB_MEMBERS || host).split(",");
@@ -91,12 +90,13 @@ initiate(admin);
 
 create_or_update_role(admin, "parameterReader", [{ resource: { cluster: true }, actions: ["getParameter"] }]);
 
-// parameterReader is for reading transactionLifetimeLimitSeconds, and dbAdmin for "quartermaster db init", which creates indexes and validators.
-create_or_update_account(admin.getSiblingDB("quartermaster"), "quartermaster", process.env.MONGODB_PASSWORD, [
-  { role: "readWrite", db: "quartermaster" },
-  { role: "dbAdmin", db: "quartermaster" },
-  { role: "parameterReader", db: "admin" },
+// parameterReader is for reading transactionLifetimeLimitSeconds and minSnapshotHistoryWindowInSeconds, and
+// dbAdmin for "quartermaster db init", which creates indexes and validators. The second database is for trials
+// of a restore.
+const roles = ["quartermaster", "quartermaster_trial"].flatMap((db) => [
+  { role: "readWrite", db },
+  { role: "dbAdmin", db },
 ]);
-if (process.env.MONGODB_BACKUP_PASSWORD)
-  create_or_update_account(admin, "backup", process.env.MONGODB_BACKUP_PASSWORD, ["backup", "restore"]);
+roles.push({ role: "parameterReader", db: "admin" });
+create_or_update_account(admin.getSiblingDB("quartermaster"), "quartermaster", process.env.MONGODB_PASSWORD, roles);
 print("The replica set and the accounts are ready.");

@@ -200,7 +200,7 @@ def test_little_is_exposed(unit):
 
 
 def test_scripts_can_run():
-    for name in ("backup", "backup-note", "qm", "restore"):
+    for name in ("backup", "backup-note", "qm"):
         path = ROOT / "deploy" / name
         assert os.access(path, os.X_OK), name
         subprocess.run(["sh", "-n", path], check=True)
@@ -232,7 +232,6 @@ PACKAGES = {
     r"\bpython3 -m venv ": "python3-venv",
     r"\bsystemctl \w+ mongod\b": "mongodb-org-server",
     r"\bmongosh ": "mongodb-mongosh",
-    r"/deploy/restore |\bstart quartermaster-backup": "mongodb-database-tools",
     r"/etc/logrotate\.d/": "logrotate",
     r"/etc/nftables\.conf": "nftables",
     r"\bnginx -t\b|\bsystemctl \w+ nginx\b": "nginx-light",
@@ -263,7 +262,7 @@ def test_every_line_of_the_guide_is_typed_where_its_program_is():
             needed = {package for line, package in PACKAGES.items() if re.search(line, block)}
             assert needed <= installed[machine], (title, machine, block)
             seen |= {(machine, package) for package in needed}
-    assert ("app1", "mongodb-database-tools") in seen
+    assert ("app1", "nginx-light") in seen
     assert ("db1", "mongodb-mongosh") in seen
     others = {"prometheus", "nftables"}
     alone = {package for machine, package in seen if machine == "alone"}
@@ -308,11 +307,12 @@ def assert_is_a_command(command, words):
     assert {word for word in words if word.startswith("--")} <= options
 
 
-def test_the_file_for_a_restore_names_no_database(tmp_path):
-    uri = re.search(r"uri: (.*)", GUIDE)[1]
+def test_the_settings_of_a_trial_name_another_database():
+    (uri,) = re.findall(r"QM_MONGODB_URI=.*db1.*", GUIDE)
     script = re.search(r"    sed ('s\|.*?') /etc", GUIDE)[1]
     done = subprocess.run(
         f"sed {script}", shell=True, input=uri, capture_output=True, text=True, check=True
     )
-    assert "/quartermaster?" in uri
-    assert "/?replicaSet=qm" in done.stdout
+    # The account is the one of the real database.
+    query = "/quartermaster_trial?authSource=quartermaster&replicaSet=qm"
+    assert done.stdout == uri.replace("/quartermaster?replicaSet=qm", query)

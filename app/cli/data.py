@@ -1,9 +1,10 @@
-"""quartermaster seed, import and export."""
+"""quartermaster seed, import, export, backup and restore."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import closing
+from functools import partial
 from typing import IO
 
 import click
@@ -14,6 +15,11 @@ from app.cli.intents import intent, reason_option
 from app.demo.seed import holds_other_players, seed_world
 from app.errors import Conflict
 from app.http.context import current
+from app.maintenance.backup import long_backup, write_backup
+from app.maintenance.restore import restore_backup
+from app.maintenance.store import require_snapshots
+from app.privacy.operations import ERASE_USER
+from app.privacy.store import Erasures
 from app.storage import bulk
 from app.storage.client import Storage
 from app.transfer.files import open_output
@@ -26,6 +32,8 @@ from app.users.passwords import Passwords
 FAULTS_SHOWN = 20
 
 kind_argument = click.argument("kind", type=click.Choice(list(RECORDS)))
+path_argument = partial(click.argument, "path", type=click.Path(dir_okay=False, allow_dash=True))
+erasures = current(Erasures)
 storage = current(Storage)
 passwords = current(Passwords)
 
@@ -79,13 +87,57 @@ def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
             raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
         write_documents(storage, kind, spool, meant)
         click.echo(f"Imported {len(spool)} {kind}.")
+    _tell_omissions(kind)
+
+
+@click.command()
+@path_argument(metavar="FILE")
+@with_appcontext
+def backup(path: str) -> None:
+    """Write all collections of the database, also those of the game, to FILE, at one moment.
+
+    FILE is a zip file, which only its owner can read: it contains password hashes and addresses. It
+    appears when it is complete. The service and the game may keep running. - is standard output.
+    """
+    require_snapshots(storage)
+    if warning := long_backup(storage):
+        click.echo(f"Warning: {warning}", err=True)
+    with open_output(path, is_secret=True) as file:
+        count = write_backup(storage, file)
+    click.echo(f"Backed up {count:,} documents of '{storage.db.name}'.", err=True)
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--replace",
+    metavar="DATABASE",
+    help="Delete all collections of the database with this name first, also those of the game.",
+)
+@reason_option
+@with_appcontext
+def restore(file: IO[bytes], replace: str | None, reason: str | None) -> None:
+    """Restore the backup FILE into the database of the service, which must be empty.
+
+    Stop the service and the game before. The whole file is checked before anything is written. A
+    restore that was interrupted can be repeated; until it has finished, the service does not start.
+    Whoever was erased since the backup, as far as the database to replace knows, is erased again.
+    """
+    done = restore_backup(storage, erasures, file, replace, intent(ERASE_USER, reason))
+    origin = f"made at {done.manifest['At']} by Quartermaster {done.manifest['Release']}"
+    click.echo(f"Restored {done.documents:,} documents of a backup {origin}.")
+    if done.erased:
+        click.echo(f"Erased {len(done.erased)} people again who were erased since.")
+    if not replace:
+        click.echo(
+            "If anybody was erased since the backup, they are back: quartermaster import erasures, "
+            "and then quartermaster db check --repair, erase them again."
+        )
 
 
 @click.command()
 @kind_argument
-@click.argument(
-    "path", metavar="[FILE]", type=click.Path(dir_okay=False, allow_dash=True), default="-"
-)
+@path_argument(metavar="[FILE]", default="-")
 @with_appcontext
 def export(kind: str, path: str) -> None:
     """Write all records to FILE, JSON lines; without FILE, to standard output.
@@ -96,3 +148,10 @@ def export(kind: str, path: str) -> None:
     """
     with open_output(path, is_secret=kind == "users") as file:
         export_documents(storage, kind, current_app.config, file)
+    _tell_omissions(kind)
+
+
+def _tell_omissions(kind: str) -> None:
+    if omits := RECORDS[kind].omits:
+        sentence = f"A file of {kind} does not contain {omits}: quartermaster backup does."
+        click.echo(sentence, err=True)

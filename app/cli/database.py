@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import click
 from flask import current_app
 from flask.cli import AppGroup
@@ -12,7 +10,6 @@ import config
 from app.changes import Intent
 from app.cli.intents import intent, reason_option
 from app.database import COLLECTIONS, SUBJECTS
-from app.errors import NotFound
 from app.http.context import current
 from app.integrity.deletions import lost_players
 from app.integrity.kinds import KINDS
@@ -21,7 +18,6 @@ from app.integrity.report import Report
 from app.integrity.rules import Limits
 from app.integrity.scan import Scan
 from app.items.store import Catalogue
-from app.privacy.domain import ErasureUnderWay
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.progress import progress
@@ -128,16 +124,7 @@ def _check_unfinished(report: Report, repair: bool) -> None:
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
     """Report erased people who are stored or named again; with --repair, erase them again."""
     traces = list(dict.fromkeys(erasures.find_returned()))
-    failed = set()
-    for user_id in {trace.user_id for trace in traces} if repair else ():
-        names = [n for trace in traces if trace.user_id == user_id for n in trace.names]
-        try:
-            with suppress(NotFound):
-                erasures.begin(user_id, meant)
-            erasures.reopen(user_id, *names)
-            erasures.finish(user_id)
-        except ErasureUnderWay:
-            failed.add(user_id)
+    failed = erasures.erase_again(traces, meant) if repair else set()
     for trace in traces:
         is_repaired = repair and trace.user_id not in failed
         report.add_returned(trace.collection, trace.id, bool(trace.names), is_repaired)

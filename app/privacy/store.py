@@ -11,6 +11,7 @@ them, db check finds erased people whose data has returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
@@ -227,6 +228,22 @@ class Erasures(ErasureRecords):
         unchanged = {name: as_read(record, name) for name in ("_id", "Stamp", "Mentioned")}
         update = {"$set": done, "$unset": {"Texts": ""}}
         return bool(self._erasures.update_one(unchanged, update).matched_count)
+
+    def erase_again(self, traces: Iterable[Trace], intent: Intent) -> set[str]:
+        """Erase people whose data has returned; return the ids of those that are not finished."""
+        names: dict[str, list[str]] = {}
+        for trace in traces:
+            names.setdefault(trace.user_id, []).extend(trace.names)
+        unfinished = set()
+        for user_id in names:
+            try:
+                with suppress(NotFound):
+                    self.begin(user_id, intent)
+                self.reopen(user_id, *names[user_id])
+                self.finish(user_id)
+            except ErasureUnderWay:
+                unfinished.add(user_id)
+        return unfinished
 
     def continue_erasure(self, user_id: str) -> None:
         """Continue for a moment an erasure that another worker has not finished."""

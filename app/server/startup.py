@@ -95,7 +95,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     try:
         init_database(storage.db, COLLECTIONS)
         fault = missing_power_role(storage.db, settings.POWER_ROLE)
-    except (migrations.DatabaseTooNew, UnfitServer) as error:
+    except (migrations.DatabaseTooNew, migrations.RestoreUnfinished, UnfitServer) as error:
         log.error("The workers answer 503 until this is fixed: %s", error)
         return
     except DatabaseError as error:

@@ -91,6 +91,11 @@ def write(
     return _write_batches(collection, documents, _insert if is_empty else replace)
 
 
+def insert(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
+    """Insert documents into an empty collection; yield the size of each batch."""
+    return _write_batches(collection, documents, _insert)
+
+
 def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
     """Insert documents that are known to be valid, and skip existing ids."""
     is_empty = collection.find_one({}, ["_id"]) is None

@@ -43,6 +43,9 @@ def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
+            # After a power failure, a file must not have its name without its content.
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -42,6 +42,8 @@ class SizedRecord(Schema):
 
     # The longest line, in bytes; MongoDB limits documents separately.
     largest: int | None = None
+    # What a backup has of such documents, and a record does not.
+    omits = ""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._declared_fields = {**self._declared_fields, **self.sized_fields(sizes)}
@@ -89,6 +91,7 @@ class OpenRecord(SizedRecord):
 
 class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
     internal = players.INTERNAL
+    omits = "deleted players, letters, guilds and history"
 
     BaseStats = integers(5)
     StatPointAllocations = integers(5)
@@ -130,6 +133,8 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
 
 
 class BagRecord(SizedRecord):
+    omits = "history"
+
     Id = Guid(required=True)
     SlotCount = Integer(0, items.LARGEST_BAG, required=True)
 
@@ -153,6 +158,11 @@ class BagRecord(SizedRecord):
 
 class UserRecord(SizedRecord):
     """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
+
+    omits = (
+        "staff roles, sign-ins, API keys, second factors, company accounts, history, fields that a "
+        "game has added, and that an account is disabled"
+    )
 
     Id = Guid(required=True)
     Name = Text(required=True)
@@ -192,8 +202,9 @@ class UserRecord(SizedRecord):
         return users.user_document({"CreationDate": now, **fields}, version)
 
     def record(self, document: Document) -> Document:
-        record = {name: value for name, value in document.items() if name not in users.INTERNAL}
-        record["Id"] = record.pop("_id")
+        # An import refuses other fields.
+        record = {name: document[name] for name in self.fields if name in document}
+        record["Id"] = document["_id"]
         flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
         record["Power"] = {**flags, **record["Power"]}
         return order_fields(self, _with_note_list(record))

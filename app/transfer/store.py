@@ -22,6 +22,7 @@ from app.transfer.records import RECORDS, export_line
 ALONE = (
     *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt", "ErasureDue"),
     *("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled"),
+    "LastSignInAt",
 )
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
     "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),

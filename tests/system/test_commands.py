@@ -17,7 +17,7 @@ from app.auth.permissions import SCOPES
 from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
-from tests.factories import guid, make_player, sha256
+from tests.factories import NOW, guid, make_player, make_user, sha256
 from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment
 
@@ -58,6 +58,8 @@ HELP = {
     "openapi": (),
     "history": ["2026-01-31T19:00:00Z"],
     "export": ["[FILE]"],
+    "backup": ["FILE"],
+    "restore": ["--replace DATABASE", "which must be empty"],
     "key create": [*SCOPES],
     "batch plan": ["2026-01-31T19:00:00Z"],
 }
@@ -531,7 +533,7 @@ def test_an_import_without_a_password_leaves_the_one_that_is_there(
 def test_a_byte_order_mark_does_no_harm(quartermaster, tmp_path):
     file = tmp_path / "f"
     file.write_bytes(b"\xef\xbb\xbf" + json.dumps(player()).encode())
-    assert quartermaster("import", "players", file).output == "Imported 1 players.\n"
+    assert quartermaster("import", "players", file).stdout == "Imported 1 players.\n"
 
 
 def test_an_export_is_a_file_even_if_there_is_nothing_in_it(quartermaster, tmp_path):
@@ -542,7 +544,7 @@ def test_an_export_is_a_file_even_if_there_is_nothing_in_it(quartermaster, tmp_p
 
 def test_an_export_that_fails_leaves_the_former_file(quartermaster, tmp_path, monkeypatch):
     imported = quartermaster("import", "players", "-", stdin=json.dumps(player()))
-    assert imported.output == "Imported 1 players.\n"
+    assert imported.stdout == "Imported 1 players.\n"
     file = write(tmp_path / "out.jsonl", {"former": True})
 
     def fail(*_):
@@ -681,3 +683,22 @@ def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real
     quartermaster("role", "change", "events", "--permission", "players.read", "--second-factor")
     refused = quartermaster("token", "anna").stderr
     assert "requires a second factor: set it up at the console first" in refused
+
+
+def test_users_who_have_signed_in_are_imported_again(quartermaster, real_db, tmp_path):
+    """All that a document may have is exported as an import takes it, or left out and named."""
+    real_db.users.insert_one({**make_user(HASH, Name="Ann"), "LastSignInAt": NOW, "Own": 1})
+    file = tmp_path / "users.jsonl"
+    for command, stdout in (("export", ""), ("import", "Imported 1 users.\n")):
+        done = quartermaster(command, "users", file)
+        assert (done.exit_code, done.stdout) == (0, stdout), done.output
+        assert "does not contain staff roles, sign-ins, API keys, second factors" in done.stderr
+        assert "and that an account is disabled: quartermaster backup does.\n" in done.stderr
+    assert real_db.users.find_one()["LastSignInAt"] == NOW
+
+
+def test_import_and_export_say_what_they_omit(quartermaster, tmp_path):
+    for kind, omitted in (("players", "deleted players"), ("bags", "history")):
+        done = quartermaster("export", kind, tmp_path / kind)
+        assert done.stderr.startswith(f"A file of {kind} does not contain {omitted}")
+    assert quartermaster("export", "objects", tmp_path / "objects").stderr == ""

@@ -20,6 +20,7 @@ import config
 from app.storage.client import Storage
 from tests import mongod, orphans
 from tests.collection_plans import NAMES
+from tests.factories import make_player
 from tests.guide import blocks, chapters, shell_blocks
 from tests.ports import free_port
 from tests.system.programs import PROGRAM, wait_until
@@ -140,10 +141,6 @@ def test_one_machine_gets_a_set_its_accounts_and_a_prepared_database(machine):
         assert client.admin.command("hello")["setName"] == "qm"
         names = client["quartermaster"].list_collection_names()
         assert set(names) >= NAMES
-    backup = (machine.home / "etc/quartermaster/backup.yaml").read_text().split(": ")[1].strip()
-    with MongoClient(backup) as client:
-        roles = client.admin.command("connectionStatus")["authInfo"]["authenticatedUserRoles"]
-    assert {role["role"] for role in roles} == {"backup", "restore"}
     for file in (machine.home / "etc/quartermaster").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     asked = (machine.home / "systemctl").read_text()
@@ -220,14 +217,21 @@ def test_the_log_of_mongodb_is_rotated(machine):
 
 @pytest.mark.everything
 @needs_mongosh
-def test_a_restored_trial_is_compared_and_dropped(machine):
-    (block,) = [b for b in shell_blocks(chapters()["Backups"]) if b.startswith("mongosh")]
+def test_a_backup_is_tried_compared_and_restored_as_the_guide_says(machine):
+    folder = machine.home / "var/lib/quartermaster-backup"
+    make, trial, compare, restore, *_ = shell_blocks(chapters()["Backups"])
+    machine.type(make)
+    machine.type(f"KEEP_DAYS=1 SETTINGS= qm backup {folder}/quartermaster-20260101T000000Z.zip")
+    machine.type(trial)
+    members = "root@db1.internal,db2.internal,db3.internal"
     with machine.root() as client:
-        client["quartermaster_trial"].players.insert_one({})
-        members = "root@db1.internal,db2.internal,db3.internal"
-        said = machine.type(block.replace(members, f"root:{machine.secret}@{machine.address}"))
-        assert said.startswith("quartermaster 0\nquartermaster_trial 1\n")
+        said = machine.type(compare.replace(members, f"root:{machine.secret}@{machine.address}"))
+        assert said.startswith("quartermaster 0\nquartermaster_trial 0\n")
         assert "quartermaster_trial" not in client.list_database_names()
+        client["quartermaster"].players.insert_one(make_player())
+        (backup,) = folder.iterdir()
+        machine.type(restore, BACKUP=str(backup))
+        assert client["quartermaster"].players.count_documents({}) == 0
 
 
 @pytest.mark.everything

@@ -38,8 +38,10 @@ class UnfitServer(QuartermasterError):
     """The MongoDB server is too old, or not a member of a replica set."""
 
 
-def init_database(db: Database[Document], plans: Plans) -> None:
+def init_database(db: Database[Document], plans: Plans, is_restore: bool = False) -> None:
     """Create what is missing and update the rest; idempotent, and safe at any time."""
+    if not is_restore:
+        migrations.refuse_unfinished_restore(db)
     init_for_bulk_load(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
         for plan in plans:

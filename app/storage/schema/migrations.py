@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from pymongo import UpdateOne
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
@@ -41,6 +42,15 @@ RENAMED_BEFORE = (26, 48)
 FORMER_ITEMS = "items_before_objects"
 # Collections of earlier releases that nothing reads any more.
 SUPERFLUOUS = ("password_costs", "attempts", "reset_mails")
+# This collection exists while a restore is not finished.
+RESTORING = "restoring"
+
+
+class RestoreUnfinished(QuartermasterError):
+    sentence = (
+        "A restore of the database '{name}' has not finished: run quartermaster restore again, "
+        "with the same backup or another one."
+    )
 
 
 class DatabaseTooNew(QuartermasterError):
@@ -290,10 +300,16 @@ STEPS: list[Step] = [
 CURRENT = FIRST + len(STEPS)
 
 
-def version_of(db: Database[Document]) -> int:
+def version_of(db: Database[Document], session: ClientSession | None = None) -> int:
     """Return the SchemaVersion of a database; 0 if it has none."""
-    found = db[VERSIONS].find_one(ONLY)
+    found = db[VERSIONS].find_one(ONLY, session=session)
     return int(found["SchemaVersion"]) if found else 0
+
+
+def refuse_unfinished_restore(db: Database[Document]) -> None:
+    """Raise RestoreUnfinished if a restore was killed: much may be missing."""
+    if RESTORING in db.list_collection_names():
+        raise RestoreUnfinished(db.name)
 
 
 def refuse_newer(db: Database[Document]) -> int:

@@ -111,7 +111,7 @@ class Preparation:
                 return fault
         except migrations.DatabaseTooNew as error:
             return self._on_newer_schema(error)
-        except UnfitServer as error:
+        except (UnfitServer, migrations.RestoreUnfinished) as error:
             return self._refuse(str(error))
         except PyMongoError as error:
             return self._on_database_error(error, version)

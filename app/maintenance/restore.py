@@ -1,0 +1,147 @@
+"""Restores a backup into a database, after checking all of the file.
+
+A restore may be killed, and run again: a collection marks the database, which no other program
+uses until the restore has finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
+
+from app.changes import Intent
+from app.database import COLLECTIONS
+from app.errors import Conflict
+from app.maintenance import store
+from app.maintenance.backup import FORMAT, MANIFEST
+from app.privacy.store import Erasures
+from app.progress import progress
+from app.storage.client import Storage
+from app.storage.events import Feed
+from app.storage.schema.collections import init_database
+from app.storage.schema.migrations import CURRENT
+from app.types import Document
+
+# The limits of MongoDB, in bytes.
+SMALLEST, LARGEST = 5, 16 * 1024 * 1024
+# What the standard library raises for files that are damaged in one way or another.
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
+)
+
+
+class NoBackup(Conflict):
+    sentence = (
+        "This file is not a backup of Quartermaster, or not a complete one ({fault}). Nothing was "
+        "written."
+    )
+
+
+class DamagedBackup(Conflict):
+    sentence = "This backup is damaged, in '{name}': {fault}. Nothing was written."
+
+
+class BackupTooNew(Conflict):
+    sentence = (
+        "This backup was made by Quartermaster {release}, at SchemaVersion {version}, and this "
+        "program knows none above {known}. Nothing was written; restore it with that release or a "
+        "later one."
+    )
+
+
+class Restored(NamedTuple):
+    """The manifest, the number of documents, and the ids of people who were erased again."""
+
+    manifest: Document
+    documents: int
+    erased: set[str]
+
+
+def restore_backup(
+    storage: Storage, erasures: Erasures, file: IO[bytes], replace: str | None, intent: Intent
+) -> Restored:
+    """Check a backup, write all of it, bring it up to date, and apply erasures made since."""
+    store.require_snapshots(storage)
+    if not file.seekable():
+        # It is read twice: to check all of it, and to write it.
+        pipe, file = file, tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        shutil.copyfileobj(pipe, file)
+    archive, manifest = _open(file)
+    total = sum(each["Count"] for each in manifest["Collections"])
+    with progress("Checking", total) as advance:
+        found = [_check(archive, each, advance) for each in manifest["Collections"]]
+    db = storage.db
+    store.make_room(db, replace)
+    with progress("Restoring", total) as advance:
+        for collection in found:
+            store.create(db, collection)
+            for count in store.insert(db, collection.name, _documents(archive, collection)):
+                advance(count)
+    with progress("Building indexes", len(found)) as advance:
+        for collection in found:
+            store.complete(db, collection)
+            advance(1)
+    init_database(db, COLLECTIONS, is_restore=True)
+    store.restore_erasures(db)
+    returned = list(erasures.find_returned())
+    # The service finishes what cannot be finished now.
+    erasures.erase_again(returned, intent)
+    # Where the log of events goes on was a moment of another server, or of a dropped collection.
+    Feed(storage).catch_up()
+    store.end_restore(db)
+    return Restored(manifest, total, {trace.user_id for trace in returned})
+
+
+def _open(file: IO[bytes]) -> tuple[zipfile.ZipFile, Document]:
+    """Open a backup; return its manifest, too."""
+    try:
+        archive = zipfile.ZipFile(file)
+        manifest = json.loads(archive.read(MANIFEST))
+        release, number = manifest["Release"], manifest["Format"]
+        schema = manifest["SchemaVersion"]
+    except UNREADABLE as error:
+        raise NoBackup(error) from error
+    if number > FORMAT or schema > CURRENT:
+        raise BackupTooNew(release, schema, CURRENT)
+    return archive, manifest
+
+
+def _check(
+    archive: zipfile.ZipFile, entry: Document, advance: Callable[[int], None]
+) -> store.Collection:
+    """Return a collection of the manifest, or raise DamagedBackup unless all of it is there."""
+    digest, count = hashlib.sha256(), 0
+    try:
+        values = store.from_json([entry["Options"], entry["Indexes"]])
+        collection = store.Collection(entry["Name"], *values)
+        for document in _documents(archive, collection):
+            digest.update(document)
+            count += 1
+            advance(1)
+        is_whole = (count, digest.hexdigest()) == (entry["Count"], entry["SHA256"])
+    except UNREADABLE as error:
+        raise DamagedBackup(entry["Name"], error) from error
+    if not is_whole:
+        raise DamagedBackup(entry["Name"], "the documents are not those of the manifest")
+    return collection
+
+
+def _documents(archive: zipfile.ZipFile, collection: store.Collection) -> Iterator[bytes]:
+    """Yield the documents of a collection; raise ValueError if one has an impossible size."""
+    if collection.is_view:
+        return
+    with archive.open(f"{collection.name}.bson") as member:
+        while head := member.read(4):
+            size = int.from_bytes(head, "little")
+            document = head + member.read(size - 4) if SMALLEST <= size <= LARGEST else b""
+            if len(document) != size:
+                raise ValueError(f"a document of {size} bytes cannot be read")
+            yield document

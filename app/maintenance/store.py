@@ -1,0 +1,200 @@
+"""Reads all collections of a database at one moment, and writes them to another database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+
+import pymongo
+from bson import json_util
+from bson.raw_bson import RawBSONDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+from pymongo.errors import OperationFailure
+
+from app.errors import Conflict
+from app.storage import bulk
+from app.storage.client import LONG_WORK_SECONDS, Storage
+from app.storage.erasure_records import ERASURES
+from app.storage.schema.migrations import RESTORING, VERSIONS, version_of
+from app.types import Document
+
+BATCH = 1000
+# SnapshotTooOld, and SnapshotUnavailable: a collection has another index than at the moment.
+SNAPSHOT_LOST = (239, 246)
+SNAPSHOT_WINDOW = "minSnapshotHistoryWindowInSeconds"
+JSON = json_util.CANONICAL_JSON_OPTIONS
+
+
+class SnapshotLost(Conflict):
+    sentence = (
+        "MongoDB no longer has all data of the moment at which this backup began: it took longer "
+        f"than {SNAPSHOT_WINDOW}, or a collection or an index was created or dropped. There is no "
+        "backup; docs/deploy.rst says how to raise that time. Run it again."
+    )
+
+
+class NotEmpty(Conflict):
+    sentence = (
+        "The database '{name}' is not empty: '{collection}' has documents. Nothing was written. To "
+        "delete all collections of the database first, also those of the game, stop the service "
+        "and the game, and add --replace {name}."
+    )
+
+
+class Collection(NamedTuple):
+    """A collection or a view, as MongoDB describes it."""
+
+    name: str
+    options: Document
+    indexes: list[Document]
+
+    @property
+    def is_view(self) -> bool:
+        return "viewOn" in self.options
+
+
+class Snapshot:
+    """All collections of a database at one moment."""
+
+    def __init__(self, db: Database[Document], session: ClientSession) -> None:
+        self._db, self._session = db, session
+        # The first read fixes the moment, so collections are listed after it.
+        self.schema_version = version_of(db, session)
+        self._listed = {found["name"]: found for found in _list_collections(db)}
+        self.collections = [
+            Collection(
+                name,
+                found["options"],
+                []
+                if found["type"] == "view"
+                else [dict(index) for index in db[name].list_indexes()],
+            )
+            for name, found in self._listed.items()
+        ]
+
+    def count(self) -> int:
+        """Return about how many documents there are."""
+        stored = (self._db[c.name] for c in self.collections if not c.is_view)
+        return sum(collection.estimated_document_count() for collection in stored)
+
+    def batches(self, collection: Collection) -> Iterator[tuple[int, bytes]]:
+        """Yield the documents of a collection in raw batches, each with their number."""
+        # MongoDB has no snapshots of capped collections, which only a game may have.
+        session = None if collection.options.get("capped") else self._session
+        documents = self._db[collection.name]
+        found = documents.find_raw_batches({}, batch_size=BATCH, session=session)
+        for batch in cast(Iterator[bytes], found):
+            count = position = 0
+            while position < len(batch):
+                position += int.from_bytes(batch[position : position + 4], "little")
+                count += 1
+            yield count, batch
+
+    def check(self) -> None:
+        """Raise SnapshotLost if a collection was dropped, which then seems to be empty."""
+        now = {found["name"]: found["info"].get("uuid") for found in _list_collections(self._db)}
+        if any(now.get(n, 0) != found["info"].get("uuid") for n, found in self._listed.items()):
+            raise SnapshotLost
+
+
+@contextmanager
+def snapshot(db: Database[Document]) -> Iterator[Snapshot]:
+    try:
+        with (
+            pymongo.timeout(LONG_WORK_SECONDS),
+            db.client.start_session(snapshot=True) as session,
+        ):
+            yield Snapshot(db, session)
+    except OperationFailure as error:
+        if error.code in SNAPSHOT_LOST:
+            raise SnapshotLost from error
+        raise
+
+
+def require_snapshots(storage: Storage) -> None:
+    if storage.is_mock:
+        raise Conflict("mongomock has no snapshots: backup and restore need a real MongoDB.")
+
+
+def data_size(db: Database[Document]) -> int:
+    """Return the size of all documents in bytes."""
+    return int(db.command("dbStats")["dataSize"])
+
+
+def snapshot_seconds(db: Database[Document]) -> int | None:
+    """Return how long MongoDB keeps a snapshot; None if this account may not know."""
+    try:
+        return int(
+            db.client.admin.command({"getParameter": 1, SNAPSHOT_WINDOW: 1})[SNAPSHOT_WINDOW]
+        )
+    except OperationFailure:
+        return None
+
+
+def as_json(value: Any) -> Any:
+    """Return options or indexes as JSON, with the types of all values."""
+    return json.loads(json_util.dumps(value, json_options=JSON))
+
+
+def from_json(value: Any) -> Any:
+    return json_util.loads(json.dumps(value), json_options=JSON)
+
+
+def make_room(db: Database[Document], replace: str | None) -> None:
+    """Delete all collections; raise NotEmpty if they have documents and are not to be replaced.
+
+    From the first write on, the collection 'restoring' marks an unfinished restore, which may be
+    repeated. It holds the former records of erasures, of which the backup may know nothing.
+    """
+    found = {collection["name"] for collection in _list_collections(db)}
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        if RESTORING not in found:
+            for name in sorted(found - {VERSIONS}) if replace != db.name else ():
+                if db[name].find_one({}, ["_id"]):
+                    raise NotEmpty(db.name, name)
+            if ERASURES.name in found:
+                db[ERASURES.name].rename(RESTORING)
+            else:
+                db.create_collection(RESTORING)
+        for name in found - {RESTORING}:
+            db.drop_collection(name)
+
+
+def create(db: Database[Document], collection: Collection) -> None:
+    """Create a collection, without its validator: old documents may not comply."""
+    options = {k: v for k, v in collection.options.items() if not k.startswith("validat")}
+    db.command({"create": collection.name, **options})
+
+
+def insert(db: Database[Document], name: str, documents: Iterable[bytes]) -> Iterator[int]:
+    return bulk.insert(db[name], map(RawBSONDocument, documents))
+
+
+def complete(db: Database[Document], collection: Collection) -> None:
+    """Build the indexes of a collection, and set its validator."""
+    validation = {k: v for k, v in collection.options.items() if k.startswith("validat")}
+    # The index of _id is there; a clustered collection lists its key as an index.
+    indexes = [i for i in collection.indexes if i["name"] != "_id_" and not i.get("clustered")]
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        if indexes:
+            db.command({"createIndexes": collection.name, "indexes": indexes})
+        if validation:
+            db.command({"collMod": collection.name, **validation})
+
+
+def restore_erasures(db: Database[Document]) -> None:
+    """Add the kept records of erasures."""
+    db[RESTORING].aggregate([{"$merge": {"into": ERASURES.name, "whenMatched": "replace"}}])
+
+
+def end_restore(db: Database[Document]) -> None:
+    db.drop_collection(RESTORING)
+
+
+def _list_collections(db: Database[Document]) -> list[Document]:
+    """Return all collections and views but MongoDB's own."""
+    found = db.list_collections()
+    return [dict(c) for c in found if not c["name"].startswith("system.")]
