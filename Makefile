@@ -76,7 +76,7 @@ test-all: $(STAMP) ## Run the tests with every value of every table (COVERAGE=1 
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
 	$(BIN)/python -m pytest $(QUICK)
 
-contract: .venv/dev.stamp ## Regenerate docs/operations.rst, tables of other documents, and the Postman collection
+contract: .venv/dev.stamp ## Regenerate tables of documents, and the Postman collection
 	@$(BIN)/python -m tests.contract_tables && $(BIN)/python -m tests.permission_tables && \
 		$(BIN)/quartermaster openapi | $(BIN)/python -m tools.postman
 

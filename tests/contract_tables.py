@@ -1,7 +1,6 @@
-"""Tables of docs/operations.rst and docs/contract.rst, which ``make contract`` regenerates.
+"""Tables of docs/contract.rst, which ``make contract`` regenerates.
 
-Of docs/operations.rst, the first paragraph and makers of changes that are no operations stay as
-written; of docs/contract.rst, the arguments of batch rows where they name the right fields.
+The arguments of batch rows stay as written where they name the right fields.
 """
 
 from __future__ import annotations
@@ -11,32 +10,17 @@ import textwrap
 from pathlib import Path
 
 from app.http.errors import codes
-from app.operations import all_operations, batch_operations, operation_names
-from tests.endpoint_table import DOORS, shape_of
-from tests.openapi_document import OPERATIONS
+from app.operations import batch_operations
 
-DOCS = Path(__file__).parents[1] / "docs"
-CONTRACT, LIST = DOCS / "contract.rst", DOCS / "operations.rst"
+CONTRACT = Path(__file__).parents[1] / "docs" / "contract.rst"
 TABLE = re.compile(
-    r"^=+(?:  =+)+\n(?:operation|``Operation``|status) +(no|made by|arguments|codes).*\n"
+    r"^=+(?:  =+)+\n(?:``Operation``|status) +(arguments|codes).*\n"
     r"=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n",
     re.M,
 )
-ROUTES = ("operation", "no", "method", "path", "role", "scopes")
-ENTRIES = ("operation", "made by")
-OTHER_MAKERS = "(?:``quartermaster|a sign-in|the first sign-in) .*"
 CODES = ("status", "codes")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
-SCOPES = re.compile(r"Scopes of a key: (.+)\.$|(Not with a key)\.$")
-WIDEST = {ROUTES: 1000, CODES: 112}
-NUMBERS = {door.shape: door.number.strip("+=") for door in DOORS}
-CHANGES = """
-Changes in history
-------------------
-
-``Operation`` of an entry in history, and what makes it:
-
-"""
+WIDEST = {CODES: 112}
 
 
 def rows_of(table):
@@ -73,31 +57,8 @@ def _lines(cell, widest):
     return textwrap.wrap(cell, widest, break_on_hyphens=False, break_long_words=False)
 
 
-def route_cells(name):
-    path, method, operation = OPERATIONS[name]
-    roles = [role for kind in operation["security"] for role in kind.get("password", ())]
-    number = NUMBERS[method.upper(), shape_of(path)]
-    role = " ".join(roles[1:] or roles) or "open"
-    return [name, number, method.upper(), f"``{path}``", role, scopes_of(operation)]
-
-
-def scopes_of(operation):
-    found = SCOPES.search(operation["description"])
-    if found is None:
-        return "open"
-    return "none" if found[2] else found[1].replace("`", "").replace(",", "")
-
-
 def listed(names):
     return ", ".join(f"``{name}``" for name in names)
-
-
-def makers_of(name, others):
-    """Return what makes the changes that history calls by a name: views, rows, and others."""
-    named = [operation for operation in all_operations() if operation.name == name]
-    views = [camel_case(view) for operation in named for view in operation.routes]
-    rows = ["a row of a batch"] if any(operation.batch for operation in named) else []
-    return ", ".join([f"``{view}``" for view in views] + rows + others)
 
 
 def batch_rows(rows):
@@ -142,19 +103,5 @@ def contract(text):
     return TABLE.sub(table, text)
 
 
-def operations(text):
-    """Return docs/operations.rst: all operations by tag, and the changes that history records."""
-    by_tag = {}
-    for name, (_, _, operation) in OPERATIONS.items():
-        by_tag.setdefault(operation["tags"][0], []).append(route_cells(name))
-    parts = [f"\n{tag}\n{'-' * len(tag)}\n\n{drawn(ROUTES, rows)}" for tag, rows in by_tag.items()]
-    written = [row for found in TABLE.finditer(text) for row in rows_of(found.group())]
-    others = {row[0].strip("`"): re.findall(OTHER_MAKERS, row[1]) for row in written}
-    changes = [[f"``{n}``", makers_of(n, others.get(n, []))] for n in operation_names()]
-    top = re.split(r"^.+\n-{3,}\n", text, maxsplit=1, flags=re.M)[0].rstrip("\n") + "\n"
-    return top + "".join(parts) + CHANGES + drawn(ENTRIES, changes)
-
-
 if __name__ == "__main__":
     CONTRACT.write_text(contract(CONTRACT.read_text()))
-    LIST.write_text(operations(LIST.read_text()))

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 (a table)
 """Every route of the service, the roles that it needs, and behind the bar the permissions of a key.
 
-Written by hand, because a table made from the code would only agree with itself. See
-docs/operations.rst and the section contract-roles; a plus marks what is not one
-of the 31 numbered endpoints, and = what is documented under another path.
+Written by hand, because a table made from the code would only agree with itself. See the
+section contract-roles; a plus marks what is not one of the 31 numbered endpoints of public clients,
+and = what is documented under another path.
 """
 
 import re

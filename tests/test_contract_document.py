@@ -1,33 +1,19 @@
-"""docs/contract.rst and docs/operations.rst agree with the OpenAPI document."""
+"""docs/contract.rst agrees with the OpenAPI document."""
 
 import re
 from pathlib import Path
 
 from app.auth.permissions import OLDER_SCOPES
-from tests.contract_tables import CONTRACT, LIST, TABLE, contract, operations, rows_of
-from tests.endpoint_table import DOORS, shape_of
+from tests.contract_tables import CONTRACT, contract, rows_of
 from tests.openapi_document import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
 TEXT = CONTRACT.read_text()
 ANCHOR = re.compile(r"\bcontract-[a-z][a-z-]*[a-z]\b")
-TABLES = TABLE.finditer(LIST.read_text())
-ROWS = [row for table in TABLES if table[1] == "no" for row in rows_of(table.group())]
 
 
-def test_the_tables_are_those_of_the_openapi_document():
-    for page, made in ((CONTRACT, contract), (LIST, operations)):
-        text = page.read_text()
-        assert made(text) == text, f"{page.name} is out of date: run make contract"
-    assert sorted(row[0] for row in ROWS) == sorted(OPERATIONS)
-
-
-def test_the_list_has_the_roles_and_scopes_that_the_tests_try():
-    for _, number, method, path, role, scopes in ROWS:
-        door = next(door for door in DOORS if door.shape == (method, shape_of(path.strip("`"))))
-        assert set(scopes.split()) == set(door.scopes or ("open",)), path
-        assert role == (" ".join(door.roles[1:] or door.roles) or "open"), path
-        assert number == door.number.replace("+", ""), path
+def test_the_tables_are_those_of_the_service():
+    assert contract(TEXT) == TEXT, "run make contract"
 
 
 def test_the_contract_lists_what_older_scopes_mean():

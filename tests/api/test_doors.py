@@ -221,11 +221,13 @@ def test_a_key_may_never_more_than_its_account(flags, app, client, scene):
         assert answer.status_code == expected, (door, answer.data)
 
 
-def test_the_openapi_document_names_the_same_scopes(app):
+def test_the_openapi_document_names_the_same_roles_and_scopes(app):
     document = app.extensions[SPECIFICATION]()["paths"]
     for path, item in document.items():
         for method, operation in item.items():
             doors = [d for d in DOORS if d.shape == (method.upper(), shape_of(path))]
+            named = {role for kind in operation["security"] for role in kind.get("password", ())}
+            assert named == set(doors[0].roles), (method, path)
             for scope in {scope for door in doors for scope in door.scopes}:
                 said = {"none": "Not with a key.", "any": "Scopes of a key: any."}.get(scope)
                 assert (said or f"`{scope}`") in operation["description"], (method, path)

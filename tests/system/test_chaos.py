@@ -1,7 +1,7 @@
 """Faults under load, on real servers: nothing that was promised is lost or done twice.
 
 ``make test`` has the first storm and the first trial of each table, ``make test-all`` every one of
-them once. ``make chaos`` repeats them for hours, and writes docs/measurements.rst.
+them once. ``make chaos`` repeats them for hours.
 """
 
 import json

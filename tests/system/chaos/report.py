@@ -1,10 +1,6 @@
-"""What the storms have shown, for a terminal and for docs/measurements.rst."""
+"""What the storms have shown."""
 
-import os
-import platform
-import textwrap
 from collections import Counter
-from datetime import date
 
 from benchmarks.tables import aligned
 from tests import hostile
@@ -26,18 +22,15 @@ def line(outcome):
     )
 
 
-def machine(seconds, is_full):
-    """Return when and where all storms raged."""
-    return (
-        f"{'' if is_full else '**A short look, not a full run.** '}"
-        f"{date.today():%d %B %Y}, in {seconds / 60:.0f} minutes, on {os.cpu_count()} cores "
-        f"({platform.machine()}), Python {platform.python_version()}."
-    )
-
-
 def terminal(outcomes):
-    """Return all tables as plain text."""
-    return "\n\n".join(aligned(head, rows) for head, rows in _tables(outcomes))
+    """Return all tables and notes as plain text."""
+    tables = (
+        (HEAD, [*map(_row, outcomes), _total(outcomes)]),
+        (FAULTS_HEAD, _faults(outcomes)),
+        (SIZES_HEAD, _sizes(outcomes)),
+    )
+    notes = (f"- {outcome.name}: {note}." for outcome in outcomes for note in outcome.notes)
+    return "\n\n".join([*(aligned(head, rows) for head, rows in tables), "\n".join(notes)])
 
 
 def enemies(tried):
@@ -48,27 +41,6 @@ def enemies(tried):
         f"the OpenAPI document, and made {tried.checks.total():,} checks of {len(tried.checks)} "
         f"kinds on the responses: {len(tried.findings)} findings. Responses by status: "
         f"{statuses}.\n\n``make test-all`` sends a table of {hostile.count():,} hostile requests."
-    )
-
-
-def document(outcomes, machine, tried):
-    """Return docs/measurements.rst."""
-    storms, broken, sizes = (_rst(head, rows) for head, rows in _tables(outcomes))
-    return TEXT.format(
-        storms=storms,
-        faults=broken,
-        sizes=sizes,
-        machine=machine,
-        notes=_notes(outcomes),
-        enemies="\n\n".join(textwrap.fill(part, 100) for part in enemies(tried).split("\n\n")),
-    )
-
-
-def _tables(outcomes):
-    return (
-        (HEAD, [*map(_row, outcomes), _total(outcomes)]),
-        (FAULTS_HEAD, _faults(outcomes)),
-        (SIZES_HEAD, _sizes(outcomes)),
     )
 
 
@@ -110,50 +82,3 @@ def _sizes(outcomes):
         )
         for number, (before, after) in enumerate(pairs, start=1)
     ]
-
-
-def _notes(outcomes):
-    return "\n".join(f"- {outcome.name}: {note}." for outcome in outcomes for note in outcome.notes)
-
-
-def _rst(head, rows):
-    """Return a simple table of reStructuredText."""
-    lines = aligned(head, rows).splitlines()
-    rule = lines[1].replace("-", "=")
-    return "\n".join([rule, lines[0], rule, *lines[2:], rule])
-
-
-TEXT = """Measurements
-============
-
-The results of the last run of ``make chaos``, which writes this file. `Reliability
-<reliability.rst>`_ lists the promises, and explains how they are tested.
-
-{machine}
-
-{storms}
-
-*Slowest* is the longest time that a client waited for a response. *Outage* is the longest time
-from the first try of a request to its success. *Broken* counts connections that ended without a
-response, for example because a process was killed. A 409 is a take of more items than the player
-has. The soak consists of single writes by wrk and of batches, with clients that keep ledgers.
-
-In no storm was an acknowledged write lost, made twice or without its history entry, and no item
-was lost or created: ``make chaos`` writes this file only if all of this holds. Some clients give
-without Idempotency-Keys, and may never learn whether a gift was made; then versions and items
-must match the history.
-
-{faults}
-
-{notes}
-
-Workers before and after the soak: private memory, open files, and how many of these are
-connections.
-
-{sizes}
-
-Hostile requests
-----------------
-
-{enemies}
-"""
