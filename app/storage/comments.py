@@ -27,12 +27,13 @@ class CommentedCollection(Collection[Document]):
         return CommentedCollection(self.database, self.name, False, *options)
 
 
-def _commented(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
+def _commented(name: str) -> Callable[..., Any]:
+    @wraps(getattr(Collection, name))
     def call(self: Collection[Document], *args: Any, **kwargs: Any) -> Any:
         if request_id := current_request_id():
             kwargs["comment"] = request_id
-        return method(self, *args, **kwargs)
+        # Looked up at each call: tests make the methods of pymongo fail.
+        return getattr(Collection, name)(self, *args, **kwargs)
 
     return call
 
@@ -43,4 +44,4 @@ for name in (
     *("insert_many", "replace_one", "update_one", "update_many", "delete_one", "delete_many"),
     *("find_one_and_update", "find_one_and_replace", "find_one_and_delete"),
 ):
-    setattr(CommentedCollection, name, _commented(getattr(Collection, name)))
+    setattr(CommentedCollection, name, _commented(name))
