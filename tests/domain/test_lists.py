@@ -18,7 +18,7 @@ from app.paging import Page, Window
 def largest_page():
     app = Flask("lists")
     app.config["PAGE_SIZE_MAX"] = 100
-    with app.app_context():
+    with app.test_request_context():
         yield
 
 
