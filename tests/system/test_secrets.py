@@ -104,7 +104,8 @@ def test_a_database_that_is_away_is_told_of_without_secrets(service):
 
 def test_a_command_prints_no_secret_but_what_it_is_for(tmp_path, monkeypatch, mongodb_uri, real_db):
     known = Known()
-    settings = {"SECRET_KEY": known.key, "MAIL_PASSWORD": known.mail, "LOG_LEVEL": "DEBUG"}
+    settings = {"SECRET_KEY": known.key, "LOG_LEVEL": "DEBUG"}
+    settings |= {"MAIL_USERNAME": "mail", "MAIL_PASSWORD": known.mail}
     for name, value in {**settings, "MONGODB_URI": mongodb_uri, "ENV": "testing"}.items():
         monkeypatch.setenv(f"QM_{name}", value)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.auth import guard
 from app.auth.permissions import (
+    INCLUDED,
     LIMIT_NAMES,
     NAMES,
     Permission,
@@ -105,8 +106,11 @@ def role_body(sent: Submission) -> Document:
     """Return what a role may do, from the typed values."""
     limits = {name: sent.value(name) for name in LIMITS}
     wanted = {name: as_number(text) if text else None for name, text in limits.items()}
+    checked = [one for one in Permission if sent.is_checked(f"{PREFIX}{one.value}")]
+    # The form of a role also shows as checked what others include.
+    included = {INCLUDED.get(one) for one in checked}
     return {
-        "Permissions": [one.value for one in Permission if sent.is_checked(f"{PREFIX}{one.value}")],
+        "Permissions": [one.value for one in checked if one not in included],
         "Limits": wanted if any(limits.values()) else None,
         "NeedsSecondFactor": sent.is_checked("NeedsSecondFactor"),
     }
