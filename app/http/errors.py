@@ -102,8 +102,8 @@ def codes() -> dict[str, int]:
     kinds: list[type[QuartermasterError]] = list(STATUSES)
     while kinds:
         kind = kinds.pop()
-        # Errors of these rooms appear on pages only.
-        if not kind.__module__.startswith(("app.console", "app.openid")):
+        # Errors of these rooms appear on pages or at the command line only.
+        if not kind.__module__.startswith(("app.console", "app.openid", "app.maintenance")):
             found[kind.code] = _status(kind)
             kinds += kind.__subclasses__()
     return dict(sorted(found.items()))

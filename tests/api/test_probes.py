@@ -19,7 +19,8 @@ from tests.system.programs import wait_until
 
 def test_a_living_service_is_healthy_and_ready(client):
     assert client.get("/healthz").json == {"status": "ok"}
-    assert client.get("/readyz").json == {"status": "ready"}
+    # Details say what is configured otherwise than recommended.
+    assert client.get("/readyz").json["status"] == "ready"
 
 
 def test_without_its_database_it_lives_and_is_not_ready(make_app):
