@@ -17,9 +17,10 @@ PLAYERS ?= 200000
 SERVERS ?=
 CELLS ?=
 SIZES ?= 10000,100000,1000000
-# make chaos: writes of the soak, rounds of faults, and examples of schemathesis for each operation.
+# make chaos: writes of the soak, and storms; make fuzz: examples of schemathesis for each operation.
 WRITES ?= 1000000
 STORMS ?= 8
+ONLY ?=
 EXAMPLES ?= 300
 
 # Many container images disable bytecode files. Without them, every program that the tests start compiles all of
@@ -54,7 +55,7 @@ LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocl
 
 .DEFAULT_GOAL := help
 .PHONY: help run world test test-all quick lint format types audit check contract coverage hooks lock locked ranges \
-	release dist bench bench-growth chaos screenshots clean
+	release dist bench bench-growth chaos fuzz screenshots clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -137,8 +138,11 @@ bench: .venv/bench.stamp ## Compare the speed with other frameworks (SECONDS=2 S
 bench-growth: .venv/bench.stamp ## Measure the cost of a request as the database grows (SIZES=10000,100000 for smaller ones)
 	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES)
 
-chaos: .venv/test.stamp ## Inject faults under load, for hours (WRITES=20000 STORMS=1 EXAMPLES=9 for a short run)
-	@$(BIN)/python -m tests.system.chaos --writes $(WRITES) --rounds $(STORMS) --examples $(EXAMPLES)
+chaos: .venv/test.stamp ## Inject faults under load, for hours (WRITES=2000 STORMS=1 for a short run)
+	@$(BIN)/python -m tests.system.chaos --writes $(WRITES) --storms $(STORMS) --only '$(ONLY)'
+
+fuzz: .venv/test.stamp ## Try every operation with schemathesis (EXAMPLES=9 for a short run)
+	@$(BIN)/python -m tests.system.fuzz $(EXAMPLES)
 
 screenshots: .venv/test.stamp ## Retake the screenshots in docs/console, with Chromium
 	@$(BIN)/python -m tests.system.screenshots

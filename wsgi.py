@@ -7,8 +7,8 @@ from app.http import logs
 from app.http.context import SERVICES
 from app.samples.sampler import Sampler
 from app.server import resources
+from app.storage.chores import Chores
 from app.storage.events import Feed
-from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
 
 resources.save_memory()
@@ -16,5 +16,5 @@ settings = config.load()
 logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
 metrics.share(settings.METRICS_DIR)
 app = create_app()
-for background in (Preparation, Mover, Feed, Sampler, BatchWorker):
+for background in (Preparation, Chores, Feed, Sampler, BatchWorker):
     app.extensions[SERVICES][background].begin()

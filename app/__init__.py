@@ -9,7 +9,6 @@ from flask import Flask
 import config
 from app.api_keys import routes as api_keys
 from app.approvals import routes as approvals
-from app.approvals.access import finish_abandoned
 from app.approvals.store import Approvals
 from app.auth import guard
 from app.auth import services as auth_services
@@ -17,11 +16,10 @@ from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.batches import routes as batches
 from app.batches import services as batch_services
-from app.batches.choosing import Choosing
 from app.batches.store import Batches
 from app.compatibility import application as compatibility
 from app.console import routes as console
-from app.database import COLLECTIONS, SUBJECTS
+from app.database import COLLECTIONS
 from app.game import routes as game
 from app.game.actions import routes as actions
 from app.game.actions.store import Actions
@@ -57,7 +55,6 @@ from app.openid.group_roles import GroupRoles
 from app.openid.provider import Provider
 from app.players import routes as players
 from app.players import services as player_services
-from app.players.deletion.store import Deletions
 from app.players.store import Players
 from app.privacy import routes as privacy
 from app.privacy import services as privacy_services
@@ -70,12 +67,11 @@ from app.services import Services
 from app.spells import routes as spells
 from app.staff import routes as staff
 from app.staff.store import WAYS_IN, Roles, Staff, missing_power_role
+from app.storage.chores import Chores
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.events import Feed
-from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
-from app.storage.unfinished import Unfinished, UnfinishedWork
 from app.transfer.operations import IMPORT
 from app.users import routes as users
 from app.users import services as user_services
@@ -179,7 +175,7 @@ def add_stores(services: Services) -> None:
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
     ways_in = WAYS_IN if settings.STAFF_PASSWORDS else ("OpenId",)
-    history, roles = History(storage, SUBJECTS), Roles(storage, services[Callers].forget, ways_in)
+    history, roles = History(storage), Roles(storage, services[Callers].forget, ways_in)
     services.add(
         roles,
         Staff(storage, roles, services[Users]),
@@ -205,28 +201,18 @@ def add_stores(services: Services) -> None:
 
 def add_background(services: Services) -> None:
     """Add the background work of each worker."""
-    deletions, erasures, batches = services[Deletions], services[Erasures], services[Batches]
-    requests, context = services[Approvals], services.app.app_context
-    finish_approval = partial(finish_abandoned, context)
-    begin_erasure = partial(erasures.begin_due, online_since=services[Players].online_since)
+    erasures, batches = services[Erasures], services[Batches]
     is_ready = services[Preparation].is_ready
-    work = UnfinishedWork(
-        (
-            *deletions.unfinished(),
-            services[Transfers].unfinished(),
-            services[Letters].unfinished(),
-            Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
-            Unfinished("planned erasure", erasures.due, begin_erasure),
-            Unfinished("approval", requests.unfinished, finish_approval),
-            Unfinished("plan of a batch", batches.find_stale, batches.remove),
-            Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
-        )
-    )
     lifetime = services[Storage].lifetime
-    chores = [work.finish_all, erasures.forget_names, services[GroupRoles].warn, lifetime.look]
+    chores = [
+        services[Letters].give_due,
+        batches.remove_stale,
+        erasures.continue_all,
+        services[GroupRoles].warn,
+        lifetime.look,
+    ]
     services.add(
-        work,
-        Mover(services[Storage], list(SUBJECTS.values()), is_ready, chores),
+        Chores(chores, is_ready),
         Feed(services[Storage], is_ready),
         Sampler(services[Samples], services[Players], services[History], is_ready),
     )

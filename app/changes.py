@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from app.types import Document
 
-# The maximum number of entries in a Journal; older ones must have moved to the history collection.
-JOURNAL_LENGTH = 64
-# The fields that the compare-and-swap (app/storage/swap.py) keeps on every document it changes.
-SWAP_FIELDS = ("Version", "LastVersion", "Stamp", "ChangedAt", "Journal", "JournalCount")
+# The fields that every change keeps up to date: games filter on one, and lists sort by the other.
+BOOKKEEPING = ("Version", "ChangedAt")
+# A field that games made for release 0.3.0 insert, and that means nothing any more.
+FORMER_FIELD = "Journal"
 # The kinds of documents that have a history.
 KINDS = ("player", "user", "bag", "object", "role")
-# A document with this field may still be removed again, so its entries stay in its Journal.
-PENDING = "RestorePending"
 # A ChangedAt further in the future than this was not written by this program.
 LARGEST_CLOCK_ERROR = timedelta(days=1)
 # The resolution of a BSON date.
@@ -116,30 +114,27 @@ class SubjectKind:
 
     @cached_property
     def unrecorded(self) -> frozenset[str]:
-        return frozenset((*self.derived, *self.hidden, *SWAP_FIELDS))
+        return frozenset((*self.derived, *self.hidden, *BOOKKEEPING, FORMER_FIELD))
 
     @property
     def collection(self) -> str:
         return f"{self.name}s"
 
 
-def entry_id(kind: str, id_: Any, version: int) -> str:
-    """Return the id of the entry that made this version of a document."""
-    return f"{kind}:{id_}:{version}"
-
-
 def new_entry(
+    id_: str | None,
+    at: datetime | None,
     kind: SubjectKind,
     subject: Document,
     intent: Intent,
     changes: list[Document],
-    bookkeeping: Mapping[str, Any],
+    version: int,
 ) -> Document:
-    """Return the entry of a change; bookkeeping contains the new values of SWAP_FIELDS."""
+    """Return the entry of the change that makes this version of a document."""
     origin = intent.origin
     return {
-        "_id": entry_id(kind.name, subject["_id"], bookkeeping["Version"]),
-        "At": bookkeeping["ChangedAt"],
+        "_id": id_,
+        "At": at,
         "Subject": {"Kind": kind.name, "Id": subject["_id"], "Name": subject.get("Name")},
         "Operation": intent.operation,
         "By": {"UserId": origin.user_id, "Name": origin.name, **_without_none(Key=origin.key)},
@@ -148,9 +143,7 @@ def new_entry(
         "Reason": origin.reason,
         "Arguments": intent.arguments,
         "Changes": changes,
-        "Version": bookkeeping["Version"],
-        "Stamp": bookkeeping["Stamp"],
-        "Number": bookkeeping["JournalCount"],
+        "Version": version,
         **_without_none(
             ApprovedBy=origin.approved_by,
             Undoes=intent.undoes and intent.undoes["_id"],
@@ -208,10 +201,7 @@ def _field_change(path: str, before: Any = None, after: Any = None) -> Document:
 
 
 def within_size(changes: list[Document]) -> list[Document]:
-    """Return the changes, with the values of fields that exceed MAX_RECORDED_SIZE replaced.
-
-    A Journal holds many entries, and all of them are part of one document.
-    """
+    """Return the changes, with the values of fields that exceed MAX_RECORDED_SIZE replaced."""
     by_field: dict[str, list[Document]] = {}
     for change in changes:
         by_field.setdefault(change["Path"].partition(".")[0], []).append(change)

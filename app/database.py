@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.approvals.store import APPROVALS
-from app.batches.collections import BATCH_PARTS, BATCH_ROWS, BATCHES
+from app.batches.collections import BATCH_ROWS, BATCHES
 from app.game.actions.store import ACTIONS, GAMES
 from app.game_events.store import GAME_EVENTS
 from app.guilds.store import GUILDS
@@ -17,9 +17,9 @@ from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.samples.store import SAMPLES
 from app.staff import domain as staff
 from app.staff.store import ROLES
-from app.storage.erasure_records import ERASURES
 from app.storage.events import EVENTS, LOCKS
-from app.storage.journal import HISTORY
+from app.storage.fence import ERASURES
+from app.storage.history import HISTORY
 from app.storage.limits import BUDGETS, QUOTAS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users
@@ -40,7 +40,6 @@ COLLECTIONS = (
     GAME_EVENTS,
     BATCHES,
     BATCH_ROWS,
-    BATCH_PARTS,
     APPROVALS,
     REFRESH_TOKENS,
     QUOTAS,

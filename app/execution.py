@@ -61,12 +61,11 @@ def make(
     key: Key,
     args: dict[str, Any],
     meant: Intent,
-    checked: Callable[[Rule], Rule],
 ) -> Applied:
-    """Execute an operation for an intent that is not the caller's; checked wraps the rule."""
+    """Execute an operation for an intent that is not the caller's."""
     prepared = operation.prepare_change(args)
     reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
-    return store.change(key, reads, checked(rule), meant)
+    return store.change(key, reads, rule, meant)
 
 
 def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Document:

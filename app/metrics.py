@@ -90,26 +90,18 @@ MONGODB_SECONDS: Histogram = _metric(
 MONGODB_FAILURES: Counter = _counter(
     "mongodb_operation_failures", "MongoDB operations that failed.", "operation", "collection"
 )
-SWAP_RETRIES: Counter = _counter("swap_retries", "Compare-and-swap conflicts.", "collection")
-SWAP_REPLAYS: Counter = _counter(
-    "swap_replays", "Repeated requests that got the stored answer.", "collection"
+TRANSACTION_RETRIES: Counter = _counter(
+    "transaction_retries",
+    "Transactions that ran again, most because of another change at the same time.",
+    "kind",
+)
+REPLAYS: Counter = _counter(
+    "replays", "Repeated requests that got the stored answer.", "collection"
 )
 HISTORY_ENTRIES: Counter = _counter(
     "history_entries", "Changes that left an entry of history.", "operation"
 )
-HISTORY_MOVED: Counter = _counter(
-    "history_moved", "Entries that moved from a document to the collection history.", "collection"
-)
-HISTORY_LAG: Gauge = _gauge(
-    "history_lag_seconds",
-    "The age of the oldest entry that has not moved to the collection history.",
-    "collection",
-)
-UNFINISHED: Gauge = _gauge(
-    "unfinished",
-    "Changes of several documents, such as deletions and erasures, that are not finished.",
-    "kind",
-)
+ERASURES: Gauge = _gauge("erasures", "People whose erasure has begun and is not finished.", "state")
 ACTIONS: Counter = _counter(
     "actions",
     "Game actions, by their state when the request was answered.",
@@ -124,16 +116,14 @@ RATE_LIMITED: Counter = _counter("rate_limited", "Requests refused by a limit.",
 
 # Exposed as 0 from the start: rate() misses the first increment of a new series.
 INITIAL_LABELS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
-    ((SWAP_RETRIES, SWAP_REPLAYS, HISTORY_MOVED, HISTORY_LAG), ("players", "users")),
+    ((TRANSACTION_RETRIES,), ("player", "user")),
+    ((REPLAYS,), ("players", "users")),
     ((MAILS,), ("sent", "failed")),
     ((RATE_LIMITED,), ("account", "address", "caller")),
     ((BUDGET_REFUSALS,), ("LargestQuantity", "ItemsPerDay", "Items", "Budget")),
     ((ACTIONS,), ("kick/done", "kill/done", "warp/done", "chat/done")),
     ((BATCH_ROWS,), ("done", "refused")),
-    (
-        (UNFINISHED,),
-        ("deletion", "restoration", "erasure", "plan of a batch", "cancelled batch"),
-    ),
+    ((ERASURES,), ("unfinished",)),
 )
 
 # The number that gunicorn's master gives a worker before it forks it; elsewhere, the process id.

@@ -11,8 +11,8 @@ from benchmarks.load import Request
 from benchmarks.worlds import GIVEN_ITEM, World
 
 PLAYERS = "/api/v1/players"
-# After this time, most entries of the last changes have moved to history.
-MOVE_SECONDS = 1.5
+# After this time, the feed of events has seen the last changes.
+FEED_SECONDS = 1.5
 GIVE_BODY = f'{{"itemid":"{GIVEN_ITEM}","quantity":1}}'
 
 

@@ -20,8 +20,7 @@ from benchmarks.worlds import GLOBAL, World
 CLIENTS = 32
 WORKERS = 2
 SETTLE_SECONDS = 6.0
-# Every attempt to change a document is one of these commands, whether it succeeds or not; so is
-# removing moved entries from a Journal.
+# Every attempt to change a document is one of these commands, whether it succeeds or not.
 ATTEMPTS = ("update", "findAndModify")
 RETRIES = re.compile(r"^\w*retries\w*(?:\{[^}]*\})? (\S+)", re.MULTILINE)
 
@@ -44,7 +43,6 @@ def measure_crowd(run: Run, round_: int, cell: Cell, served: Running, data: Path
     workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
     counted = load.run(served.base, file, served.token, run.seconds, CLIENTS)
     settle(world)
-    world.wait_for_movers()
     costs = (workers_cpu.seconds(), mongod_cpu.seconds())
     entries, effects = world.entries(), cell.effects(world) if cell.effects else 0
     is_right = counted.requests <= effects == entries <= counted.requests + CLIENTS

@@ -11,9 +11,6 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from bson import ObjectId
-
-from app.changes import entry_id
 from app.demo import world as names
 from app.storage.bulk import batches
 from app.storage.search_fields import history_document, words
@@ -42,15 +39,14 @@ def entries(players: int, per_player: int, is_written: Callable[[int], bool]) ->
         for round_ in range(per_player):
             for number, subject in zip(block, subjects, strict=True):
                 version = 2 * round_ + 1 + is_written(number)
-                who, at = _who_and_when(round_ * players + number, per_player * players)
+                made = round_ * players + number
+                who, at = _who_and_when(made, per_player * players)
                 yield {
                     **_template((number - is_written(number)) % SIMILAR, who),
                     **subject,
-                    "_id": entry_id("player", subject["Subject"]["Id"], version),
+                    "_id": f"{made:024x}",
                     "At": at.replace(microsecond=at.microsecond // 1000 * 1000),
                     "Version": version,
-                    "Stamp": ObjectId(),
-                    "Number": version,
                 }
 
 

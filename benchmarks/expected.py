@@ -8,12 +8,12 @@ from typing import Any
 
 import pymongo
 
-from app.changes import SWAP_FIELDS
 from benchmarks.worlds import GIVEN_ITEM, LONG_SECONDS, World
 
 Document = dict[str, Any]
 
-NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables", "NameKey", "NameTails", *SWAP_FIELDS}
+NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables", "NameKey", "NameTails"}
+NOT_SERVED |= {"Version", "ChangedAt"}
 TIMES = ("LastOnline", "LastSeen", "CreationDate", "At")
 INVENTORY_SIZE = 35
 NIL = "00000000-0000-0000-0000-000000000000"

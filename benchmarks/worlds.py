@@ -26,13 +26,11 @@ from app.demo import world as names
 from app.demo.seed import seed_world
 from app.naming import Lookup
 from app.oauth.store import RefreshTokens
-from app.objects.domain import SUBJECT as OBJECT
-from app.players.domain import SUBJECT as PLAYER
 from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
-from app.storage.journal import HISTORY
+from app.storage.history import HISTORY
 from app.storage.schema.collections import init_for_bulk_load
 from app.users.passwords import Passwords
 from app.users.store import Users
@@ -53,9 +51,7 @@ DAY = 24 * 3600
 NAMES = 4000
 PLAYERS_PER_USER = 4
 # Part of the stamp: increment it when the preparation below changes.
-PREPARED = 6
-# How long to wait until the last changes of a run have moved to history.
-MOVE_SECONDS = 10
+PREPARED = 7
 
 GIVEN_ITEM = names.ITEM_IDS["Health Potion"]
 HELD_BEFORE = 100
@@ -110,29 +106,17 @@ class World:
             kept = {"Stamp": stamp, "Seconds": time.monotonic() - began}
             self.db["bench_stamp"].insert_one(kept)
         else:
-            self._put_back()
+            self.reset()
         self.seed_seconds: float = kept.get("Seconds", 0)
         self._keep_online()
 
     def reset(self) -> None:
         """Reset the players that were written to, and flush them to disk."""
-        # A mover that is still running would add entries to history after their removal.
-        self.wait_for_movers()
-        self._put_back()
-
-    def _put_back(self) -> None:
         back = {"into": "players", "whenMatched": "replace", "whenNotMatched": "fail"}
         with pymongo.timeout(LONG_SECONDS):
             self.db["bench_written"].aggregate([{"$merge": back}])
             self.db["history"].delete_many(self._of_written())
             self.db.client.admin.command("fsync")
-
-    def wait_for_movers(self) -> None:
-        """Wait until all entries have moved to history, up to a time limit."""
-        deadline = time.monotonic() + MOVE_SECONDS
-        oldest = self.storage.journals.oldest
-        while (oldest(PLAYER) or oldest(OBJECT)) and time.monotonic() < deadline:
-            time.sleep(0.1)
 
     def entries(self) -> int:
         """Return the number of entries in history since the last reset."""
@@ -149,8 +133,6 @@ class World:
             for role in (Role.API, Role.USERS_QUERY):
                 grant = partial(with_role, role=role)
                 users.change_power(Lookup.parse(CALLER), grant, Intent("grant-role", BENCH))
-            # Otherwise the newest page of history would change when a server moves these entries.
-            self.storage.journals.move_noted()
         user = users.get(Lookup.parse(CALLER), "PasswordVersion")
         chain = (
             RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["PasswordVersion"]).chain

@@ -14,6 +14,10 @@ from config.base import Development, Production, Settings, Testing
 
 PREFIX = "QM_"
 MIN_SECRET_LENGTH = 32
+# Settings of the last release that did something unless they were 0, and what replaces them.
+REMOVED = {
+    "ERASURE_DELAY_DAYS": "erasures begin at once; QM_APPROVAL=erasures requires approval.",
+}
 ENVIRONMENTS: dict[str, type[Settings]] = {
     "development": Development,
     "production": Production,
@@ -31,6 +35,9 @@ def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings
     env = environ.get(f"{PREFIX}ENV", "development").strip()
     if env not in ENVIRONMENTS:
         raise SettingsError(f"QM_ENV is '{env}'; it must be one of {', '.join(ENVIRONMENTS)}.")
+    for name, instead in REMOVED.items():
+        if environ.get(f"{PREFIX}{name}", "0").strip() not in ("", "0"):
+            raise SettingsError(f"{PREFIX}{name} was removed: {instead}")
     settings = ENVIRONMENTS[env]()
     for name, value in {**_from_environ(settings, environ), **overrides}.items():
         setattr(settings, name, value)
@@ -316,7 +323,6 @@ MAY_BE_0 = (
     "MAX_REQUESTS_JITTER",
     "HISTORY_DAYS",
     "GAME_EVENT_DAYS",
-    "ERASURE_DELAY_DAYS",
 )
 LARGEST_NUMBER = 2**31 - 1
 # One day. pymongo and sockets reject much longer timeouts, with misleading errors.
@@ -343,7 +349,6 @@ MAXIMA = {
     "ARGON2_PARALLELISM": 255,
     "HISTORY_DAYS": 36_500,
     "GAME_EVENT_DAYS": 36_500,
-    "ERASURE_DELAY_DAYS": 365,
     "CHARACTER_NAME_SHORTEST": 255,
     "CHARACTER_NAME_LONGEST": 255,
 }

@@ -141,8 +141,8 @@ class Settings:
     INVITATION_SUBJECT: str = "Your account for the console"
     # The lifetime of an invitation.
     INVITATION_SECONDS: int = 7 * 24 * 3600
-    # The address of this service in mails, such as https://qm.example.com; by default, that of the
-    # request that sends the mail.
+    # The address of this service in mails, such as https://qm.example.com. Production needs it for
+    # invitations; elsewhere it is by default that of the request that sends the mail.
     PUBLIC_URL: str = ""
 
     # The maximum page size; a larger pageSize or count is reduced to it.
@@ -187,8 +187,6 @@ class Settings:
     HISTORY_DAYS: int = 400
     # How many days an event that the game reports is kept, at most as long as history; 0: as long.
     GAME_EVENT_DAYS: int = 30
-    # How many days an erasure of the API or the console waits, and can be withdrawn; 0: none.
-    ERASURE_DELAY_DAYS: int = 0
     # What always needs the approval of a second person, comma-separated: batches>500 (rows),
     # erasures, roles.
     APPROVAL: list[str] = []

@@ -63,10 +63,18 @@ def storage_with(storage, **collections):
     """Return a storage like this one in which some collections are replaced."""
 
     class Replaced:
+        def with_options(self, **_):
+            return self
+
         def __getitem__(self, name):
             return collections[name] if name in collections else storage.db[name]
 
-    return SimpleNamespace(db=Replaced(), clock=storage.clock, swapper=storage.swapper)
+    return SimpleNamespace(
+        db=Replaced(),
+        clock=storage.clock,
+        entries=storage.entries,
+        transactions=storage.transactions,
+    )
 
 
 class Written(monitoring.CommandListener):

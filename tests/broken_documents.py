@@ -1,6 +1,6 @@
 """Documents with one fault each, and the line that db check prints for it."""
 
-from tests.factories import NOW, guid, make_bag, make_entry, make_player, make_user, numbered_guid
+from tests.factories import NOW, guid, make_bag, make_player, make_user, numbered_guid
 
 NIL = "00000000-0000-0000-0000-000000000000"
 ITEM, SPELL = guid(), guid()
@@ -8,17 +8,12 @@ ABSENT = object()
 EMPTY = {"ItemId": NIL, "Quantity": 0}
 APPLE = {"ItemId": ITEM, "Quantity": 1}
 NOTE = {"At": NOW, "UserId": guid(), "Name": "Staff", "Text": "Asked twice."}
-ENTRY = make_entry({"_id": guid()}, IdempotencyKey="k", Fingerprint="f", Answer={})
 NOT_STORED = "is an empty slot, which must not be stored"
 NO_BAG = "refers to a bag that does not exist"
 
 # A field, its value, and what is wrong with it, after the name of the field.
 REPAIRABLE = {
     "players": [
-        ("Journal", ABSENT, " is missing"),
-        ("Journal", {"3": ENTRY}, " is a map, not a list"),
-        ("Journal", ["x"], ".0 is not a journal entry"),
-        ("Journal", [ENTRY, ENTRY], " holds an Idempotency-Key twice"),
         ("Version", ABSENT, " is missing"),
         ("Version", "3", " is a text, not a whole number"),
         ("NameKey", "other", " does not match the Name"),
@@ -32,7 +27,6 @@ REPAIRABLE = {
         ("Inventory", {"0": {**APPLE, "BagId": None}}, ".0.BagId is null, not a text"),
     ],
     "users": [
-        ("Journal", ABSENT, " is missing"),
         ("PasswordVersion", ABSENT, " is missing"),
         ("Reset", ABSENT, " is missing"),
         ("PasswordHash", ABSENT, " is missing"),
@@ -41,7 +35,6 @@ REPAIRABLE = {
         ("NameKey", "x", " does not match the Name"),
     ],
     "bags": [
-        ("Journal", ABSENT, " is missing"),
         ("Slots", ABSENT, " is missing"),
         ("Slots", {"1": EMPTY}, f".1 {NOT_STORED}"),
     ],

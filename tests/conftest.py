@@ -13,6 +13,8 @@ from mongomock.collection import BulkOperationBuilder
 import config
 import tests.url_builders  # noqa: F401 (for its effect)
 from app import add_services
+from app.batches.background import BatchWorker
+from app.batches.running import Runner
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.privacy.store import Erasures
@@ -148,6 +150,10 @@ def app(applications, settings, extend_app):
     # A busy machine must not fail a test: where a game answers, it is waited for.
     service(app, Actions).wait_seconds = PATIENCE_SECONDS
     service(app, Erasures).request_seconds = PATIENCE_SECONDS
+    # No transaction of a test is under way when it erases somebody.
+    service(app, Erasures)._seconds = lambda: 0.0
+    # The thread of a worker is not begun: whoever waits for a batch carries it out.
+    service(app, Runner).sleep = lambda _: service(app, BatchWorker).work()
     yield app
     if storage.is_mock:
         empty(storage.db)

@@ -1,4 +1,4 @@
-"""Tables of docs/contract.rst, which ``make contract`` regenerates.
+"""Tables of docs/contract.rst and docs/operating.rst, which ``make contract`` regenerates.
 
 The arguments of batch rows stay as written where they name the right fields.
 """
@@ -9,18 +9,23 @@ import re
 import textwrap
 from pathlib import Path
 
+from app.auth.permissions import OLDER_SCOPES
 from app.http.errors import codes
 from app.operations import batch_operations
+from config.base import Settings
 
-CONTRACT = Path(__file__).parents[1] / "docs" / "contract.rst"
+ROOT = Path(__file__).parents[1]
+CONTRACT, OPERATING = ROOT / "docs/contract.rst", ROOT / "docs/operating.rst"
 TABLE = re.compile(
-    r"^=+(?:  =+)+\n(?:``Operation``|status) +(arguments|codes).*\n"
+    r"^=+(?:  =+)+\n(?:``Operation``|status|name) +(arguments|codes|permissions).*\n"
     r"=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n",
     re.M,
 )
+SETTINGS = re.compile(r"^=+  =+  =+\nsetting .*\n(?:=.*\n(?:[^=\n].*\n)*)+", re.M)
+DECLARED = re.compile(r"((?:    # .*\n)+)    (\w+): .+ = ")
 CODES = ("status", "codes")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
-WIDEST = {CODES: 112}
+WIDEST = {CODES: 92}
 
 
 def rows_of(table):
@@ -98,10 +103,29 @@ def contract(text):
     def table(match):
         if match[1] == "codes":
             return drawn(CODES, code_rows())
+        if match[1] == "permissions":
+            rows = [[f"``{name}``", listed(meant)] for name, meant in OLDER_SCOPES.items()]
+            return drawn(("name", "permissions"), rows)
         return drawn(BATCH_ROWS, batch_rows(rows_of(match.group())))
 
     return TABLE.sub(table, text)
 
 
+def setting_rows():
+    """Return each setting with its default, and with its comment in config/base.py."""
+    source = (ROOT / "config/base.py").read_text().partition("class Development")[0]
+    for comment, name in DECLARED.findall(source):
+        default = getattr(Settings, name)
+        text = ",".join(default) if isinstance(default, list) else f"{default}"
+        shown = f"``{text}``" if default not in (None, "", []) else ""
+        yield [f"``QM_{name}``", shown, " ".join(comment.replace("    #", "").split())]
+
+
+def operating(text):
+    """Return docs/operating.rst with its table of settings."""
+    return SETTINGS.sub(drawn(("setting", "default", "meaning"), list(setting_rows())), text)
+
+
 if __name__ == "__main__":
+    OPERATING.write_text(operating(OPERATING.read_text()))
     CONTRACT.write_text(contract(CONTRACT.read_text()))

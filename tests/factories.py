@@ -5,14 +5,11 @@ import time
 import uuid
 from datetime import datetime, timedelta, timezone
 
-from bson import ObjectId
-
 from app.auth.api_keys import digest_of, new_secret
 from app.auth.permissions import SCOPES, permissions_of_scopes
 from app.auth.roles import FLAGS, Role
 from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
-from app.batches.parts.store import NEVER
 from app.naming import name_key
 from app.oauth.store import RefreshTokens
 from app.objects import domain as objects
@@ -98,12 +95,12 @@ def make_guild(name="The Lanterns", **overrides):
 
 def make_role(name, *permissions, **overrides):
     """Return what is stored of a named role of staff."""
-    role = {"_id": name, "Name": name, "Permissions": [*permissions], "Version": 0, "Journal": []}
+    role = {"_id": name, "Name": name, "Permissions": [*permissions], "Version": 0}
     return {**role, **overrides}
 
 
 def make_bag(slots=None, size=3, **overrides):
-    bag = {"_id": guid(), "SlotCount": size, "Slots": slots or {}, "Version": 0, "Journal": []}
+    bag = {"_id": guid(), "SlotCount": size, "Slots": slots or {}, "Version": 0}
     return {**bag, **overrides}
 
 
@@ -114,7 +111,7 @@ def make_object(**overrides):
 
 
 def make_entry(subject, kind="player", **overrides):
-    """Return an entry of history as it has moved there."""
+    """Return an entry as it is stored in history."""
     version = overrides.pop("Version", 1)
     entry = {
         "_id": f"{kind}:{subject['_id']}:{version}",
@@ -128,8 +125,6 @@ def make_entry(subject, kind="player", **overrides):
         "Arguments": {},
         "Changes": [],
         "Version": version,
-        "Stamp": ObjectId(),
-        "Number": version,
     }
     return history_document({**entry, **overrides}, None)
 
@@ -164,7 +159,7 @@ def make_batch_row(player, batch_id, number=1, **overrides):
     """Return a row of a batch as it is stored: a gift for a player."""
     item = overrides.pop("ItemId", "11111111-0000-4000-8000-000000000000")
     return {
-        **{"_id": row_id(batch_id, number), "Batch": batch_id, "Part": 0, "Player": player["Name"]},
+        **{"_id": row_id(batch_id, number), "Batch": batch_id, "Player": player["Name"]},
         "Subject": {"Kind": "player", "Id": player["_id"], "Name": player["Name"]},
         "Operation": "give",
         "Arguments": {"itemid": item, "quantity": 1, "bankoverflow": False},
@@ -180,9 +175,6 @@ def add_batch(db, batch_id, player, **fields):
     db.batches.insert_one(batch)
     row = make_batch_row(player, batch_id, Verdict="done" if is_done else "ready")
     db.batch_rows.insert_one(row)
-    if not is_done:
-        part = {"_id": f"{batch_id}:000000", "Batch": batch_id, "Part": 0, "LeasedUntil": NEVER}
-        db.batch_parts.insert_one(part)
 
 
 class World:

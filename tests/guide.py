@@ -13,6 +13,7 @@ NOT_TYPED = (
     "listen 443",
     "set_real",
     "- job_name",
+    "ip saddr",
 )
 
 

@@ -38,6 +38,7 @@ from tests.factories import (
     make_factor,
     make_guild,
     make_player,
+    make_role,
     make_user,
 )
 from tests.game import make_action
@@ -48,6 +49,8 @@ COLLECTIONS = (
     *("batch_parts", "deleted_players", "erasures", "refresh_tokens", "guilds", "roles"),
     *("approvals", "game_events"),
 )
+# A role that allows nothing: Power alone does not ask for approval.
+ASKER = "asker"
 STATES = {BATCH: "planned", RUNNING_BATCH: "running", ENDED_BATCH: "done"}
 
 
@@ -74,7 +77,7 @@ def set_scene(db, password_hash, kept=None):
         **{"Id": ENTRY.split(":")[1], "Name": PLAYER, "UserId": user["_id"], "Inventory": held},
         **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
     )
-    player |= {"Version": 1, "LastVersion": 1, "JournalCount": 1}
+    player |= {"Version": 1}
     given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
     keyed = {"IdempotencyKey": f"batch {ENDED_BATCH}:000001"}
     db.users.insert_many([user, make_user(Name=INVITED, Roles=["viewer"])])
@@ -87,7 +90,8 @@ def set_scene(db, password_hash, kept=None):
     letter = {"Kind": "letter", "Arguments": {"Message": "Hello.", "Items": []}}
     db.actions.insert_many([make_action(_id=ACTION), make_action(_id=LETTER, **letter)])
     db.refresh_tokens.insert_one(refresh_token(user, TOKEN, SIGN_IN))
-    asker = make_user(roles=(Role.API,), Name="Asker")
+    db.roles.insert_one(make_role(ASKER))
+    asker = make_user(roles=(Role.API,), Name="Asker", Roles=[ASKER])
     db.users.insert_one(asker)
     more = {**given, "Before": held["0"], "After": {"ItemId": ITEM, "Quantity": 6}}
     for id_, author in ((APPROVAL, asker), (OWN_APPROVAL, stays or asker)):

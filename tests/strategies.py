@@ -143,7 +143,7 @@ def user_documents(draw):
 def bag_documents(draw):
     size = draw(st.integers(1, 10_000))
     bag = {"_id": draw(GUIDS), "SlotCount": size, "Slots": draw(slot_maps(size))}
-    return {**bag, "Version": 0, "Journal": []}
+    return {**bag, "Version": 0}
 
 
 DOCUMENTS = {"players": player_documents(), "users": user_documents(), "bags": bag_documents()}

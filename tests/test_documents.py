@@ -33,8 +33,11 @@ def test_every_path_that_is_named_exists():
 
 def test_every_link_leads_somewhere():
     for page in PAGES:
-        for target in re.findall(r"<([^>\s:]+\.\w+)>`_", page.read_text()):
+        for target, anchor in re.findall(r"<([^>\s:#]+\.\w+)(?:#(\S+))?>`_", page.read_text()):
             assert (page.parent / target).exists(), (page, target)
+            titles = re.findall(r"^(.+)\n[-=~^]{3,}$", (page.parent / target).read_text(), re.M)
+            slugs = {"", *(re.sub(r"\W+", "-", title.lower()) for title in titles)}
+            assert anchor in slugs, (page, target, anchor)
 
 
 def test_every_target_of_make_that_is_named_exists():

@@ -32,6 +32,8 @@ JSON = "application/json"
 TOKEN = {"key": "token", "value": "{{accessToken}}", "type": "string"}
 # JavaScript that runs before and after the request of an operation, and that checks responses.
 SCRIPTS = Path(__file__).with_name("postman_scripts")
+# Both erase somebody who was registered right before.
+SAME_BEFORE = {"deleteUser": "eraseUser"}
 # Longer examples of answers are in the OpenAPI document only.
 EXAMPLE_LINES = 20
 
@@ -112,7 +114,7 @@ class Request:
 
     def _item(self, name: str, request: Document) -> Document:
         events = [_event("test", self._checks())]
-        if before := script(f"before/{self._name}"):
+        if before := script(f"before/{SAME_BEFORE.get(self._name, self._name)}"):
             events.insert(0, _event("prerequest", before))
         return {
             "name": name,

@@ -94,7 +94,7 @@ OWN_PATHS = {
     "listPlayerActivity": "{{player}}",
     # A player that no other request uses, so that a run can be repeated.
     **dict.fromkeys(("renamePlayer", "savePlayer", "deletePlayer"), "{{sparePlayer}}"),
-    # An erased user can be erased again: the response is the same.
+    # Registered right before, by tools/postman_scripts/before/eraseUser.js.
     **dict.fromkeys(("eraseUser", "deleteUser"), "{{goneUser}}"),
     "revokeTokens": "{{newUser}}",
 }

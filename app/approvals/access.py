@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
+from functools import partial
 
 from app.approvals.domain import (
-    LISTS,
     AlreadyDecided,
     ApprovalNotFound,
     AskerMayNot,
+    AskerNeedsRole,
     NotYours,
     OwnRequest,
     PlanChanged,
@@ -30,17 +29,14 @@ from app.errors import (
     Invalid,
     InvalidField,
     PermissionMissing,
-    QuartermasterError,
-    Unavailable,
 )
 from app.history.access import hidden_kinds, with_current_names
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
 from app.operations import find_operation
+from app.storage.transactions import after_commit
 from app.types import Document
-
-log = logging.getLogger("quartermaster")
 
 approvals = current(Approvals)
 callers = current(Callers)
@@ -59,15 +55,31 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
     guard.caller().require(*kind.needs)
-    found, stored_args = kind.find(subject, args), kind.resolve(args)
-    request: Document = {"Operation": name, "Subject": found, "Arguments": stored_args}
-    kind.require(guard.caller(), request)
-    plan = kind.preview(request)
-    author = {"By": {"UserId": by.user_id, "Name": by.name}, "Via": by.via, "Reason": by.reason}
-    stored, is_repeated = approvals.add({**request, **author, "Plan": plan}, sent_key())
-    if not is_repeated and not approvals.is_frequent(stored["By"]["UserId"]):
-        tell_approvers(stored, kind)
-    return stored, is_repeated
+    require_role(guard.caller())
+    key, author = sent_key(), {"UserId": by.user_id, "Name": by.name}
+
+    def store() -> tuple[Document, bool]:
+        request: Document = {"Operation": name, "Arguments": kind.resolve(args), "By": author}
+        if earlier := approvals.find_earlier(request, key):
+            return earlier, True
+        request |= {"Subject": kind.find(subject, args), "Via": by.via, "Reason": by.reason}
+        kind.require(guard.caller(), request)
+        stored = approvals.add({**request, "Plan": kind.preview(request)}, key)
+        after_commit(partial(_tell_approvers, stored, kind))
+        return stored, False
+
+    return approvals.in_transaction(store, has_key=key is not None)
+
+
+def _tell_approvers(request: Document, kind: Kind) -> None:
+    if not approvals.is_frequent(request["By"]["UserId"]):
+        tell_approvers(request, kind)
+
+
+def require_role(asker: Caller) -> None:
+    """Raise unless an account has a role of staff: its sign-in is set by its holder alone."""
+    if not asker.rights.roles:
+        raise AskerNeedsRole
 
 
 def served(requests: Iterable[Document]) -> list[Document]:
@@ -95,76 +107,65 @@ def _is_by(request: Document, caller: Caller) -> bool:
 
 
 def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied]:
-    """Approve a request and carry it out, if the result would still be what was planned.
+    """Approve a request and make its change, if the result would still be what was planned.
 
     The approver's own limits apply, and the items count to the approver's day.
     """
-    request, kind = _decidable(id_)
-    if _was_decided(request, "approved"):
-        return finish(request)
-    if _was_decided(request, "done"):
-        entry = {"_id": request["Entry"]} if "Entry" in request else None
-        return request, Applied(None, replayed=True, entry=entry)
-    if request["State"] not in LISTS["waiting"]:
-        raise AlreadyDecided(request["State"])
-    _require_asker(request, kind)
-    made: list[Document] = []
+    request, kind = approvals.in_transaction(partial(_decidable, id_))
+    seen = request["PlanNumber"] if plan_number is None else plan_number
+    if kind.before and request["State"] == "waiting":
+        _require_asker(request, kind)
+        if kind.preview(request) == request["Plan"]:
+            kind.before(request, _intent_of(request))
 
-    def carry_out() -> Applied:
-        finished, applied = finish(approvals.decide(request, "approved", _decider(), None))
-        made.append(finished)
-        return applied
-
-    try:
-        kind.require_limits(guard.caller(), request)
-        _require_plan(request, kind, plan_number)
-        applied = spend(kind.moves(request), carry_out, lambda: None)
-    except OverLimit as error:
-        raise OverOwnLimit(error.why, error.field) from None
-    tell_asker(made[0], kind)
-    return made[0], applied
-
-
-def _require_plan(request: Document, kind: Kind, plan_number: int | None) -> None:
-    """Raise PlanChanged unless the approver has seen the plan, and it still holds."""
-    plan = kind.preview(request)
-    is_same = plan == request["Plan"]
-    if not is_same:
-        approvals.plan_again(request, plan)
-    if not is_same or plan_number not in (None, request["PlanNumber"]):
+    def change() -> Applied:
+        if applied := approvals.in_transaction(partial(_approve, id_, seen)):
+            return applied
         raise PlanChanged
 
-
-def finish(request: Document) -> tuple[Document, Applied]:
-    """Carry out an approved request, once; if that is impossible, it waits again."""
     try:
-        applied = kind_named(request["Operation"]).make(request, _intent_of(request))
-    except Unavailable:
-        raise
-    except QuartermasterError:
-        approvals.reopen(request)
-        raise
-    return approvals.finish(request, applied.entry), applied
+        applied = spend(kind.moves(request), change, partial(_find_approved, id_))
+    except OverLimit as error:
+        raise OverOwnLimit(error.why, error.field) from None
+    return applied.answer, applied
 
 
-def finish_abandoned(context: Callable[[], AbstractContextManager[object]], id_: str) -> None:
-    """Carry out a request whose approver died; if that is impossible, it waits again."""
-    with context():
-        request = approvals.get(id_)
-        try:
-            if request["State"] == "approved":
-                finish(request)
-        except Unavailable:
-            raise
-        except QuartermasterError as refusal:
-            log.warning("The approved request %s waits again: %s", id_, refusal)
+def _find_approved(id_: str) -> Applied | None:
+    return approvals.in_transaction(lambda: _approved_before(_decidable(id_)[0]))
+
+
+def _approved_before(request: Document) -> Applied | None:
+    """Return the result if the caller has approved a request before; None if it waits."""
+    if _was_decided(request, "done"):
+        entry = {"_id": request["Entry"]} if "Entry" in request else None
+        return Applied(request, replayed=True, entry=entry)
+    _require_waiting(request)
+    return None
+
+
+def _approve(id_: str, seen: int) -> Applied | None:
+    """Approve a request in a transaction; None if its result would change: it is planned again."""
+    request, kind = _decidable(id_)
+    if earlier := _approved_before(request):
+        return earlier
+    _require_asker(request, kind)
+    kind.require_limits(guard.caller(), request)
+    plan = kind.preview(request)
+    if plan != request["Plan"]:
+        approvals.plan_again(request, plan)
+        return None
+    if seen != request["PlanNumber"]:
+        raise PlanChanged
+    applied = kind.make(request, _intent_of(request))
+    done = approvals.decide(request, "done", _decider(), entry=applied.entry)
+    after_commit(partial(tell_asker, done, kind))
+    return applied._replace(answer=done)
 
 
 def _intent_of(request: Document) -> Intent:
     """Return the intent of who asked; the entry also names who approved."""
-    by, via = request["By"], request["Via"]
-    approver = request["DecidedBy"]
-    who = Origin(by["UserId"], by["Name"], via, request_id(), request["Reason"], None, approver)
+    by, via, why = request["By"], request["Via"], request["Reason"]
+    who = Origin(by["UserId"], by["Name"], via, request_id(), why, None, _decider())
     operation = find_operation(request["Operation"], request["Subject"]["Kind"])
     arguments = request["Arguments"]
     told = operation.history_arguments(arguments) if operation else arguments
@@ -172,31 +173,44 @@ def _intent_of(request: Document) -> Intent:
 
 
 def decline(id_: str, why: str) -> Document:
-    request, kind = _decidable(id_)
-    if _was_decided(request, "declined"):
-        return request
-    declined = approvals.decide(request, "declined", _decider(), why)
-    tell_asker(declined, kind)
-    return declined
+    def store() -> Document:
+        request, kind = _decidable(id_)
+        if _was_decided(request, "declined"):
+            return request
+        _require_waiting(request)
+        declined = approvals.decide(request, "declined", _decider(), why)
+        after_commit(partial(tell_asker, declined, kind))
+        return declined
+
+    return approvals.in_transaction(store)
 
 
 def withdraw(id_: str) -> Document:
-    request = visible_request(id_)
-    if not _is_by(request, guard.caller()):
-        raise NotYours
-    if _was_decided(request, "withdrawn"):
-        return request
-    return approvals.decide(request, "withdrawn", request["By"], None)
+    def store() -> Document:
+        request = visible_request(id_)
+        if not _is_by(request, guard.caller()):
+            raise NotYours
+        if _was_decided(request, "withdrawn"):
+            return request
+        _require_waiting(request)
+        return approvals.decide(request, "withdrawn", request["By"])
+
+    return approvals.in_transaction(store)
+
+
+def _require_waiting(request: Document) -> None:
+    if request["State"] != "waiting":
+        raise AlreadyDecided(request["State"])
 
 
 def _decider() -> Document:
     return {"UserId": guard.caller().id, "Name": guard.caller().name}
 
 
-def _was_decided(request: Document, *states: str) -> bool:
+def _was_decided(request: Document, state: str) -> bool:
     """Tell whether the caller has decided so before: a repeated request changes nothing."""
     by = request.get("DecidedBy") or {}
-    return request["State"] in states and by.get("UserId") == guard.caller().id
+    return request["State"] == state and by.get("UserId") == guard.caller().id
 
 
 def _decidable(id_: str) -> tuple[Document, Kind]:
@@ -213,6 +227,7 @@ def _require_asker(request: Document, kind: Kind) -> None:
     """Raise unless the person who asked may still do it, except for limits."""
     try:
         asker = callers.find(request["By"]["UserId"], None)
+        require_role(asker)
         kind.require(asker, request)
         with guard.acting_as(asker):
             kind.preview(request)
@@ -220,5 +235,7 @@ def _require_asker(request: Document, kind: Kind) -> None:
         raise AskerMayNot(f"they lack the permission '{error.permission}'") from None
     except CallerGone as error:
         raise AskerMayNot(str(error)) from None
+    except AskerNeedsRole:
+        raise AskerMayNot("they have no role of staff") from None
     except Forbidden:
         raise AskerMayNot("it needs rights that they do not have") from None

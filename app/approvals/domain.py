@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from app.changes import Change, Rule, SubjectKind, field_changes
 from app.errors import Conflict, Forbidden, NotFound
 from app.types import Document
 
@@ -14,9 +13,8 @@ LIFETIME = timedelta(days=7)
 MOST_WAITING = 20
 # The argument of an invitation that is kept only until the request is decided.
 ADDRESS = "Email"
-# "approved" until the change is made, which a worker may have left to others.
-STATES = ("waiting", "approved", "done", "declined", "withdrawn", "ended")
-LISTS = {"waiting": ("waiting",), "decided": ("approved", "done", "declined", "withdrawn")}
+STATES = ("waiting", "done", "declined", "withdrawn", "ended")
+LISTS = {"waiting": ("waiting",), "decided": ("done", "declined", "withdrawn")}
 SERVED = ("At", "EndsAt", "Operation", "Subject", "Arguments", "By", "Reason", "Plan")
 DECIDED = ("DecidedBy", "DecidedAt", "Why", "Entry")
 
@@ -28,6 +26,15 @@ class ApprovalNotFound(NotFound):
 
     def __init__(self, id_: str) -> None:
         super().__init__("approval", id_)
+
+
+class AskerNeedsRole(Forbidden):
+    """Others may set how an account without a role signs in, and so ask with it."""
+
+    sentence = (
+        "Only accounts with a role of staff ask for approval; Power alone does not count. Ask "
+        "somebody who manages staff for a role."
+    )
 
 
 class OwnRequest(Forbidden):
@@ -57,23 +64,6 @@ class PlanChanged(Conflict):
 
 class AskerMayNot(Conflict):
     sentence = "The person who asked may no longer do this: {why}."
-
-
-def as_planned(rule: Rule, kind: SubjectKind, plan: list[Document]) -> Rule:
-    """Return a rule that raises PlanChanged unless its changes are those of a plan.
-
-    A plan may also contain what follows from them, such as the permissions of roles.
-    """
-
-    def checked(document: Document) -> Change:
-        change = rule(document)
-        names = {kind.secret.get(name, name) for name in change.fields}
-        own = [one for one in plan if one["Path"].partition(".")[0] in names]
-        if field_changes(kind, document, change.fields) != own:
-            raise PlanChanged
-        return change
-
-    return checked
 
 
 def without_address(request: Document) -> Document:

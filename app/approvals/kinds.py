@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, NamedTuple
 
-from app.approvals.domain import as_planned
 from app.auth import guard
 from app.auth.callers import Caller, Callers
 from app.auth.permissions import LIMIT_NAMES, LIMITED, RIGHTS, Permission
@@ -25,16 +23,13 @@ from app.http.path_converters import path_guid
 from app.items.operations import TRANSFER, moved, moved_with_bags
 from app.items.transfers.store import Transfers
 from app.naming import Lookup
-from app.objects import domain as objects_domain
 from app.operations import Operation, all_operations
-from app.players import domain as players_domain
 from app.players.deletion.store import Deletions
 from app.players.operations import DELETE
 from app.players.store import Players
 from app.second_factor.domain import OwnSignIn
 from app.second_factor.management import reset_sign_in
 from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
-from app.staff import domain as staff_domain
 from app.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
@@ -42,12 +37,12 @@ from app.staff.operations import (
     REMOVE_ROLE,
     RULE,
     SET_ROLES,
-    invite,
+    add_invited,
+    mail_invitation,
     require_invitable,
 )
 from app.staff.store import Roles, Staff
 from app.types import Document
-from app.users import domain as users_domain
 from app.users.domain import require_email
 from app.users.store import Users
 
@@ -62,10 +57,6 @@ transfers = current(Transfers)
 users = current(Users)
 
 RUN_BATCH = "run-batch"
-SUBJECTS = {
-    room.SUBJECT.name: room.SUBJECT
-    for room in (players_domain, users_domain, objects_domain, staff_domain)
-}
 
 
 class Kind(NamedTuple):
@@ -79,6 +70,7 @@ class Kind(NamedTuple):
     needs: tuple[Permission, ...]
     # Returns the changes that it would make, or raises why it is impossible or not allowed.
     preview: Callable[[Document], list[Document]]
+    # Makes the change, in the transaction that approves it. What is long begins after its commit.
     make: Callable[[Document, Intent], Applied]
     # The items that it moves.
     moves: Callable[[Document], Moved] = lambda _: None
@@ -92,6 +84,8 @@ class Kind(NamedTuple):
     is_sensitive: bool = False
     # Raises unless a caller with the permissions may do it, whatever the limits.
     allow: Callable[[Caller, Document], None] = lambda *_: None
+    # Does what must have succeeded before the change is made, such as sending a mail.
+    before: Callable[[Document, Intent], None] | None = None
 
     def require(self, caller: Caller, request: Document) -> None:
         """Raise unless a caller may do it, whatever the limits."""
@@ -134,8 +128,7 @@ def operation_kind(
         return [*found["Changes"], *also(request)]
 
     def make_change(request: Document, meant: Intent) -> Applied:
-        planned = partial(as_planned, kind=SUBJECTS[operation.subject], plan=request["Plan"])
-        return make(operation, store, key_of(request), request["Arguments"], meant, planned)
+        return make(operation, store, key_of(request), request["Arguments"], meant)
 
     moves: Any = operation.moves
     return Kind(
@@ -159,11 +152,6 @@ def preview_deletion(request: Document) -> list[Document]:
 def transfer_moves(request: Document) -> Moved:
     by_changes = moved_with_bags(request.get("Plan") or [])
     return by_changes if isinstance(by_changes, str) else moved(request["Arguments"])
-
-
-def make_transfer(request: Document, meant: Intent) -> Applied:
-    planned = partial(as_planned, kind=players_domain.SUBJECT, plan=request["Plan"])
-    return transfers.make(key_of(request), request["Arguments"], meant, planned)
 
 
 def find_changed(_: str, args: Document) -> Document:
@@ -191,9 +179,7 @@ def undo_moves(request: Document) -> Moved:
 
 def make_undo(request: Document, meant: Intent) -> Applied:
     entry = entry_of(request)
-    kind = SUBJECTS[entry["Subject"]["Kind"]]
-    planned = partial(as_planned, kind=kind, plan=request["Plan"])
-    return undo_as(entry, meant._replace(undoes=entry), planned)
+    return undo_as(entry, meant._replace(undoes=entry))
 
 
 def find_batch(batch_id: str, _: Document) -> Document:
@@ -273,7 +259,7 @@ KINDS = {
         find_player,
         TRANSFER.permissions,
         lambda request: transfers.preview(key_of(request), request["Arguments"]),
-        make_transfer,
+        lambda request, meant: transfers.make(key_of(request), request["Arguments"], meant),
         transfer_moves,
         resolve=lambda args: {**args, "to": players.get_id(Lookup.parse(args["to"]))},
     ),
@@ -320,9 +306,10 @@ KINDS = {
         lambda _, args: {"Kind": "user", "Id": None, "Name": args["Name"]},
         INVITE.permissions,
         preview_invitation,
-        lambda request, meant: invite(request["Arguments"], meant),
+        lambda request, meant: add_invited(request["Arguments"], meant),
         title="Invite a colleague",
         is_sensitive=True,
+        before=lambda request, meant: mail_invitation(request["Arguments"], meant),
     ),
 }
 

@@ -44,6 +44,7 @@ from app.http.tracing import loggable_name
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
+from app.storage.transactions import after_commit
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
@@ -128,6 +129,7 @@ class Callers:
         power_role: str = "",
     ) -> None:
         self._db = storage.db
+        self._transactions = storage.transactions
         self._power_role = power_role
         self._database_clock = storage.clock
         cached_by = partial(cached, TTLCache(CACHE_SIZE, seconds, clock), lock=Lock())
@@ -160,16 +162,31 @@ class Callers:
     def _read_key(self, secret: str) -> Caller:
         if not is_well_formed(secret):
             raise Unauthorized
-        digest = digest_of(secret)
+        return self._certain(partial(self._caller_of_key, digest_of(secret)))
+
+    def _certain(self, read: Callable[[], Caller]) -> Caller:
+        """Return a caller, or raise Unauthorized if a majority holds why.
+
+        A primary that is cut off by a split may be the only one that holds a revocation.
+        """
+        try:
+            return read()
+        except Unauthorized:
+            return self._transactions.run(read)
+
+    def _caller_of_key(self, digest: str) -> Caller:
         user = self._find_user({"KeyDigests": digest}, "Keys")
         key = access_key(user, digest) if user else None
         if user is None or key is None or self._is_banned(user):
             raise Unauthorized
-        self._note_use(user, key)
+        after_commit(partial(self._note_use, user, key))
         return self._caller(user, key)
 
     def _read(self, claims: Claims) -> Caller:
         """Return a caller, or raise Unauthorized if its token chain or account no longer exists."""
+        return self._certain(partial(self._caller_of_token, claims))
+
+    def _caller_of_token(self, claims: Claims) -> Caller:
         user = self._find_user({"_id": claims.user_id}, "PasswordVersion")
         # A chain is valid while one of its refresh tokens is unused.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}

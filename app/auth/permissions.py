@@ -98,6 +98,8 @@ INCLUDED = {
     Permission.PLAYERS_READ: Permission.LEADERBOARD_READ,
     Permission.USERS_READ: Permission.USERS_FIND,
 }
+# What a role with the first gets as well; only a key can have one of them alone.
+IN_ROLES = {"moderate.mute": "moderate.kick", "notes.write": "notes.users"}
 # What names meant while keys had scopes instead of permissions. A key that is made with one of them
 # still gets all of this, so nothing is ever added or removed here.
 OLDER_SCOPES = {

@@ -57,5 +57,4 @@ def new_role(
         "NeedsSecondFactor": needs_second_factor,
         "RemovedAt": None,
         "Version": 0,
-        "Journal": [],
     }

@@ -65,6 +65,8 @@ class Allowance(NamedTuple):
     id: str
     budget: Budget
     key: str | None = None
+    # Whether the person may ask a colleague for more.
+    can_ask: bool = True
 
     def require(self, moved: Mapping[str, int] | str) -> None:
         """Raise unless one request may move these quantities. A text means that they are unknown.
@@ -98,7 +100,8 @@ class Allowance(NamedTuple):
         self, why: str, field: str, wanted: int | None = None, left: int | None = None
     ) -> Forbidden:
         if self.key is None:
-            return OverLimit(why, "Limits" if field == "Budget" else field, wanted, left)
+            kind = OverLimit if self.can_ask else OverFixedLimit
+            return kind(why, "Limits" if field == "Budget" else field, wanted, left)
         metrics.BUDGET_REFUSALS.labels(field).inc()
         return OverBudget(self.key, why, field)
 
@@ -110,7 +113,8 @@ def allowances_of(caller: Caller) -> list[Allowance]:
         found.append(Allowance(caller.key.id, caller.key.budget, caller.key.name))
     limits = caller.limits
     if (limits.largest_quantity, limits.items_per_day) != (None, None):
-        found.append(Allowance(caller.id, Budget(limits.largest_quantity, limits.items_per_day)))
+        budget = Budget(limits.largest_quantity, limits.items_per_day)
+        found.append(Allowance(caller.id, budget, can_ask=bool(caller.rights.roles)))
     return found
 
 
@@ -124,10 +128,10 @@ def spend(
     allowances = allowances_of(guard.caller())
     if moved is None or not allowances:
         return change()
-    for one in allowances:
-        one.require(moved)
     total = 0 if isinstance(moved, str) else sum(moved.values())
     try:
+        for one in allowances:
+            one.require(moved)
         reserved = reserve(allowances, total)
     except Forbidden:
         # A repeated request moves nothing, and needs no budget.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from app.auth import guard
 from app.auth.api_keys import Budget
@@ -14,8 +13,7 @@ from app.auth.permissions import NAMES, Permission
 from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import NewBatch, Row, follow_up, public_batch, public_row, row_key
-from app.batches.parts.store import RowFilters
+from app.batches.domain import Made, NewBatch, Row, RowFilters, follow_up, public_row, row_key
 from app.batches.planning import Planner
 from app.batches.rows import RowSource
 from app.batches.running import Runner
@@ -27,7 +25,6 @@ from app.history.access import (
     NEEDED,
     hidden_kinds,
     require_own,
-    require_visible,
     visible_kinds,
     with_current_names,
 )
@@ -37,7 +34,6 @@ from app.http.cursors import Cursors
 from app.http.intents import origin, sent_key
 from app.http.masking import masked
 from app.http.parser import load
-from app.http.tracing import request_id
 from app.naming import Lookup
 from app.players.store import Players
 from app.request_scope import working
@@ -53,13 +49,6 @@ history = current(History)
 planner = current(Planner)
 players = current(Players)
 runner = current(Runner)
-
-
-class Made(NamedTuple):
-    """A batch, and whether an earlier attempt of the same request made it."""
-
-    batch: Document
-    replayed: bool = False
 
 
 def plan(source: RowSource, digest: str, name: str = "") -> Made:
@@ -81,7 +70,7 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
             rows = choosing.changes(head["Undo"], visible_kinds())
         if "Players" in head:
             rows = choosing.players(head["Players"], head["Row"])
-        return Made(planner.plan(rows, NewBatch(fields, *sent), require_undo))
+        return planner.plan(rows, NewBatch(fields, *sent), require_undo)
 
 
 def read_head(source: RowSource, given: Document) -> Document:
@@ -127,7 +116,7 @@ def _plan_from(batch_id: str, rows: Iterable[Row], digest: str, *names: str) -> 
         return Made(earlier, replayed=True)
     reason = batch["Reason"] if "Retries" in names else None
     new = NewBatch({**follow_up(batch, *names), **_author(reason)}, *sent)
-    return Made(planner.plan(rows, new, require_undo))
+    return planner.plan(rows, new, require_undo)
 
 
 def _find_earlier(digest: str) -> tuple[tuple[str | None, str, str], Document | None]:
@@ -146,15 +135,16 @@ def _author(reason: str | None) -> Document:
     return {"Reason": by.reason, "By": author, "Via": by.via}
 
 
-def require_undo(entry_id: str) -> Permission:
-    """Raise unless the caller may undo an entry; return the permission that running it needs."""
+def require_undo(row: Document) -> Permission:
+    """Raise unless the caller may see and undo the entry of a row; return what running it needs."""
     caller = guard.caller()
     caller.require(Permission.UNDO_OWN)
-    require_visible(entry_id)
+    if needed := NEEDED.get(row["Subject"]["Kind"]):
+        caller.require(needed)
     if caller.may(Permission.UNDO_ANY):
         # Whose entry it is was not looked up.
         return Permission.UNDO_ANY
-    require_own(history.get(entry_id))
+    require_own(history.get(row["Arguments"]["id"]))
     return Permission.UNDO_OWN
 
 
@@ -240,19 +230,6 @@ def _allowances_of_approver(caller: Caller, batch: Document) -> list[Allowance]:
     ]
 
 
-def current_record(batch: Document) -> Document:
-    """Return the public record of a batch, with the current counts of its rows."""
-    return public_batch(batch, current_counts(batch))
-
-
-def current_counts(batch: Document) -> Document:
-    """Return how many rows of a batch have each verdict now."""
-    # In other states, the stored counts may be seconds old.
-    is_still = batch["State"] in ("planned", "done")
-    counts: Document = batch["Counts"] if is_still else batches.count(batch["_id"])
-    return counts
-
-
 def rows_page(batch: Document, args: Document, size: int) -> Document:
     """Return a page of the public rows of a visible batch, and the cursor of the next page."""
     subject = players.get_id_ever(Lookup.parse(args["player"])) if "player" in args else None
@@ -264,17 +241,13 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
 
 
 def advance(batch_id: str) -> Document:
-    """Carry out rows of a batch as the caller; the service continues with the rest."""
-    batch = batches.get(batch_id)
-    starter = _starter_of(batch)
-    by, allowances = executor(guard.caller(), batch)
-    return runner.advance(batch_id, by._replace(request_id=request_id()), starter, allowances)
+    """Start a batch as ``start`` does, but for a paused one, and wait for its end for a while."""
+    return runner.wait(start(batch_id, resumes=False))
 
 
-def start(batch_id: str) -> Document:
-    """Start a batch, which the service carries out as the caller; return it with its progress."""
-    batch = batches.start(batch_id, _starter_of(batches.get(batch_id)))
-    return {**batch, "Counts": current_counts(batch)}
+def start(batch_id: str, resumes: bool = True) -> Document:
+    """Start a batch, which the service carries out as the caller, and return it."""
+    return batches.start(batch_id, _starter_of(batches.get(batch_id)), resumes)
 
 
 def pause(batch_id: str) -> Document:

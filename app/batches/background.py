@@ -1,8 +1,7 @@
 """The worker thread that carries out started batches, even after their callers disconnect.
 
 It acts as the account or key that started the batch, for as long as that one may still start it.
-The threads of all workers share the parts of a batch as callers do. If a worker is killed, another
-one takes over its parts.
+If the worker is killed, another one goes on.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from app.errors import (
     QuartermasterError,
     RoleMissing,
     ScopeMissing,
+    Unauthorized,
     Unavailable,
 )
 from app.storage.errors import DatabaseError
@@ -35,7 +35,7 @@ log = logging.getLogger("quartermaster")
 
 # How often an idle worker looks for batches.
 LOOK_SECONDS = 1.0
-# How long a worker that shuts down waits for the rows that it is carrying out.
+# How long a worker that shuts down waits for the portion that it is carrying out.
 LAST_SECONDS = 2.0
 # Why a batch is paused; the sentences name no person.
 REASONS: dict[type[QuartermasterError], str] = {
@@ -46,6 +46,7 @@ REASONS: dict[type[QuartermasterError], str] = {
     NeedsApproval: "It needs an approval now.",
     OverLimit: "It is over a limit of the account that started it ({0.field}).",
     CallerGone: "The account that started it can no longer run it: {0}.",
+    Unauthorized: "The account that started it is being erased.",
 }
 
 
@@ -72,7 +73,7 @@ class BatchWorker:
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Stop after the results of the current rows are stored."""
+        """Stop after the current portion."""
         self._ended.set()
         self._thread.join(LAST_SECONDS)
 
@@ -91,12 +92,12 @@ class BatchWorker:
     def work(self) -> bool:
         """Work on each started batch for some seconds; return whether there was anything to do."""
         with self._context():
-            gone_on = [self._go_on(batch) for batch in self._batches.find_started()]
+            gone_on = [self._go_on(batch) for batch in self._batches.find_waiting()]
         return any(gone_on)
 
     def _go_on(self, batch: Document) -> bool:
         try:
-            return self._runner.go_on(batch, *self._executor_of(batch), self._ended.is_set)
+            return self._runner.carry_out(batch, *self._executor_of(batch), self._ended.is_set)
         except tuple(REASONS) as gone:
             sentence = next(text for kind, text in REASONS.items() if isinstance(gone, kind))
             why = f"{sentence.format(gone)} Somebody else can resume it."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from app.batches.domain import row_key
 from app.changes import Intent, Origin
@@ -14,11 +14,16 @@ from app.history.store import History
 from app.http.context import current
 from app.objects.store import KnownObjects
 from app.operations import Inverse, batch_operations
-from app.storage.bulk_swap import Wanted
+from app.storage.changes import Wanted
 from app.types import Document
 
-# A change that is made in bulk with others, a refusal, or None if the change was made alone.
-Outcome = Wanted | QuartermasterError | None
+
+class Alone(NamedTuple):
+    """An undo that cannot be combined with other changes, such as that of a deletion."""
+
+    entry: Document
+    intent: Intent
+
 
 history = current(History)
 known_objects = current(KnownObjects)
@@ -32,30 +37,21 @@ def row_arguments(row: Document) -> Document:
 
 
 def changes_of(
-    rows: Sequence[Document], origin: Origin, make_alone: Callable[[Document, Intent], object]
-) -> Iterator[tuple[Document, Outcome]]:
-    """Yield each row with the change of its player, or with its refusal.
-
-    Calls make_alone for changes that cannot be made in bulk, such as undos of deletions and of
-    changes of accounts.
-    """
+    rows: Sequence[Document], origin: Origin
+) -> Iterator[tuple[Document, Wanted | Alone | QuartermasterError]]:
+    """Yield each row with its change, or with its refusal."""
     undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == UNDO.name]
     entries = history.get_many(undone) if undone else {}
     for row in rows:
-        outcome: Outcome
+        change: Wanted | Alone | QuartermasterError
         try:
-            outcome = _change_of(row, entries, origin, make_alone)
+            change = _change_of(row, entries, origin)
         except QuartermasterError as refusal:
-            outcome = refusal
-        yield row, outcome
+            change = refusal
+        yield row, change
 
 
-def _change_of(
-    row: Document,
-    entries: dict[str, Document],
-    origin: Origin,
-    make_alone: Callable[[Document, Intent], object],
-) -> Wanted | None:
+def _change_of(row: Document, entries: dict[str, Document], origin: Origin) -> Wanted | Alone:
     arguments = row["Arguments"]
     meant = Intent(row["Operation"], origin, row_arguments(row), *row_key(row))
     if row["Operation"] != UNDO.name:
@@ -73,8 +69,7 @@ def _change_of(
     _note_items(row, inverse.moves, entry["Changes"])
     if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
         return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant), meant)
-    make_alone(entry, meant)
-    return None
+    return Alone(entry, meant)
 
 
 def _note_items(row: Document, moves: Any, moved_by: Any) -> None:

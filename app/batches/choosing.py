@@ -9,12 +9,12 @@ from app.batches.domain import (
     NothingLeft,
     NothingToUndo,
     Row,
+    RowFilters,
     Undone,
     number_of,
     row_key,
     undoes_nothing,
 )
-from app.batches.parts.store import RowFilters
 from app.batches.rows import parse_row
 from app.batches.store import Batches
 from app.errors import InvalidField
@@ -51,7 +51,8 @@ class Choosing:
         """Yield a row for each matching change of these kinds of documents, the newest first."""
         wanted = {query: chosen[name] for name, query in QUERY.items() if name in chosen}
         filters = filters_of(wanted, kinds)
-        self._history.move_all()
+        if not self._history.holds(filters):
+            raise NothingToUndo("no change matches")
         number = 0
         for entries in in_chunks(self._history.walk(filters), CHUNK):
             renew_time_limit()
@@ -69,10 +70,6 @@ class Choosing:
                     # Without its arguments, it cannot be tried again.
                     row = row._replace(arguments={}, fault=fault, subject=entry["Subject"])
                 yield row
-        if not number:
-            # A primary that is cut off may lack newer changes.
-            self._batches.require_majority()
-            raise NothingToUndo("no change matches")
 
     def _undone_by(self, entries: Sequence[Document]) -> dict[str, Document]:
         """Return by id the entries that these entries undo, directly or through other undos."""
@@ -86,19 +83,8 @@ class Choosing:
             wanted = {e["Undoes"] for e in more.values() if "Undoes" in e} - looked_up
         return found
 
-    def find_made(self, batch_id: str) -> None:
-        """Mark rows as done whose caller carried them out and died before storing that."""
-        self._history.move_all()
-        made: list[str] = []
-        for rows in self._batches.abandoned_rows(batch_id):
-            renew_time_limit()
-            entries = self._history.ids_by_key([row_key(row) for row in rows])
-            made += [row["_id"] for row in rows if row_key(row) in entries]
-        self._batches.note_made(batch_id, made)
-
     def done_rows(self, batch_id: str, is_partial: bool) -> Iterator[Row]:
         """Yield an undo row for each row that a batch has carried out, the last first."""
-        self.find_made(batch_id)
         number = 0
         for done in self._batches.walk_done(batch_id):
             entries = self._history.ids_by_key([row_key(row) for row in done])
@@ -115,7 +101,6 @@ class Choosing:
 
     def rows_left(self, batch_id: str) -> Iterator[Row]:
         """Yield again each row that a batch has not carried out, under its number there."""
-        self.find_made(batch_id)
         is_empty = True
         for verdict in ("refused", "ready"):
             for row in self._batches.walk_rows(RowFilters(batch_id, verdict)):

@@ -25,6 +25,7 @@ BATCHES = CollectionPlan(
             "StartedBy": OBJECT,
             "ApprovedBy": OBJECT,
             "PausedWhy": TEXT_OR_NULL,
+            "Lease": OBJECT,
             "RequestKey": TEXT,
             "Fingerprint": TEXT,
             "ExpiresAt": MOMENT,
@@ -37,7 +38,6 @@ BATCHES = CollectionPlan(
         index("approver", "ApprovedBy.UserId", sparse=True),
         index("planning", "At", partialFilterExpression={"State": "planning"}),
         index("running", "BegunAt", partialFilterExpression={"State": "running"}),
-        index("abandoned", "IsAbandoned", partialFilterExpression={"IsAbandoned": True}),
         index("request_key", "RequestKey", unique=True, sparse=True),
         expiry(),
     ),
@@ -50,7 +50,6 @@ BATCH_ROWS = CollectionPlan(
         {
             "_id": TEXT,
             "Batch": GUID,
-            "Part": COUNT,
             "Player": TEXT_OR_NULL,
             "Subject": {"bsonType": ["object", "null"]},
             "Operation": TEXT_OR_NULL,
@@ -63,17 +62,11 @@ BATCH_ROWS = CollectionPlan(
     ),
     (
         index("verdict", "Batch", "Verdict", "_id"),
-        index("part", "Batch", "Part", "_id", partialFilterExpression={"Verdict": "ready"}),
         index("replanned", "Batch", "_id", partialFilterExpression={"Replanned": True}),
         index("unknown", "Batch", "_id", partialFilterExpression=UNKNOWN),
         index("subject", "Subject.Id", "_id"),
         expiry(),
     ),
-)
-BATCH_PARTS = CollectionPlan(
-    "batch_parts",
-    object_shape({"_id": TEXT, "Batch": GUID, "Part": COUNT, "LeasedUntil": MOMENT}),
-    (index("free", "Batch", "LeasedUntil"), expiry()),
 )
 # The fields that may name people.
 TEXTS = ["Name", "Reason", "Undo"]

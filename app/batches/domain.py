@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from app.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
 from app.http.masking import masked
@@ -19,10 +19,6 @@ STATES = ("planning", "planned", "running", "paused", "done", "cancelled")
 OPEN = ("planned", "running", "paused")
 VERDICTS = ("ready", "refused", "done")
 PROGRESS = ("Ready", "Done", "Refused", "Replanned")
-# The minimum number of rows in a part. A part is longer if one player has more rows.
-PART_ROWS = 200
-# How many rows of a longer part are stored, read and held in memory at once.
-PORTION_ROWS = 1000
 # How many kinds of rows a summary lists.
 MOST_KINDS = 20
 # Why a row is refused whose key another row has used.
@@ -105,6 +101,33 @@ class UndoneTwice(Conflict):
     sentence = "The change {entry_id} is already undone by row {row} of this batch."
 
 
+class Made(NamedTuple):
+    """A batch, and whether an earlier attempt of the same request made it."""
+
+    batch: Document
+    replayed: bool = False
+
+
+class Result(NamedTuple):
+    """The result of a row: done, or refused with a sentence."""
+
+    id: str
+    why: str | None
+    # Whether the player had changed since the plan, so that the row was judged anew.
+    replanned: bool
+    warning: str | None = None
+    # Whether it has moved items now: not if it is refused, or was made before.
+    has_moved: bool = False
+
+
+class RowFilters(NamedTuple):
+    """Which rows a list shows; None: all."""
+
+    batch_id: str
+    verdict: str | None = None
+    subject_id: str | None = None
+
+
 class NewBatch(NamedTuple):
     """The fields of a batch that are known before its rows are read."""
 
@@ -184,39 +207,6 @@ def refusal_text(refusal: QuartermasterError) -> str:
     return RETRIED if isinstance(refusal, KeyReused) else masked(str(refusal))
 
 
-def in_parts(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
-    """Yield rows in portions, each with the number of its part; rows are sorted by document.
-
-    All rows of a document are in the same part. One caller at a time carries out a part, in order.
-    """
-    part = length = 0
-    portion: list[Row] = []
-    for row in rows:
-        is_other = bool(portion) and portion[-1].subject_id != row.subject_id
-        ends_part = length >= PART_ROWS and is_other
-        if ends_part or len(portion) >= PORTION_ROWS:
-            yield part, portion
-            part, length = (part + 1, 0) if ends_part else (part, length)
-            portion = []
-        portion.append(row)
-        length += 1
-    if portion:
-        yield part, portion
-
-
-def in_waves(rows: Iterable[Document]) -> list[list[Document]]:
-    """Divide rows into waves: a wave has one row per document, and rows keep their order."""
-    waves: list[list[Document]] = []
-    count: dict[Any, int] = {}
-    for row in rows:
-        place = count.get(row["Subject"]["Id"], 0)
-        count[row["Subject"]["Id"]] = place + 1
-        if place == len(waves):
-            waves.append([])
-        waves[place].append(row)
-    return waves
-
-
 def undoes_nothing(
     entry: Document, get: Callable[[str], Document | None], is_chosen: Callable[[Document], bool]
 ) -> bool:
@@ -282,7 +272,7 @@ class Summary:
         return sorted(self._kinds.values(), key=lambda kind: (not kind["Operation"], -kind["Rows"]))
 
 
-def public_batch(batch: Document, counts: Document) -> Document:
+def public_batch(batch: Document) -> Document:
     starter = batch.get("StartedBy")
     optional = ("Undoes", "Retries", "Undo", "BegunAt", "PausedWhy", "EndedAt")
     return {
@@ -292,7 +282,7 @@ def public_batch(batch: Document, counts: Document) -> Document:
         "By": _author(batch["By"]),
         "StartedBy": _author(starter) if starter else None,
         "ApprovedBy": batch.get("ApprovedBy"),
-        **progress_of(counts),
+        **progress_of(batch),
     }
 
 
@@ -307,9 +297,9 @@ def follow_up(batch: Document, word: str, field: str) -> Document:
     return {"Name": f"{word} of {name}" if name else "", field: batch["_id"]}
 
 
-def progress_of(counts: Document) -> Document:
+def progress_of(batch: Document) -> Document:
     """Return how many rows have each verdict, and how many were replanned."""
-    return {name: counts.get(name, 0) for name in PROGRESS}
+    return {name: batch["Counts"].get(name, 0) for name in PROGRESS}
 
 
 def public_row(row: Document, arguments: Document, entry_id: str | None) -> Document:

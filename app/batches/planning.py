@@ -10,15 +10,15 @@ from contextlib import closing
 import orjson
 
 from app.auth.permissions import Permission
-from app.batches.changes import changes_of
+from app.batches.changes import Alone, changes_of
 from app.batches.domain import (
     MOST_ROWS,
+    Made,
     NewBatch,
     Row,
     Summary,
     TooManyRows,
     UndoneTwice,
-    in_parts,
     names_in,
     number_of,
     refusal_text,
@@ -30,8 +30,8 @@ from app.batches.titles import title_of
 from app.changes import Origin
 from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
 from app.history.access import NEEDED, preview_undo_as
-from app.history.domain import subject_of
 from app.history.operations import UNDO
+from app.history.store import History
 from app.http.masking import masked
 from app.limits import Limiter
 from app.naming import Lookup, name_key
@@ -40,7 +40,7 @@ from app.operations import batch_operations
 from app.players.store import Players
 from app.request_scope import renew_time_limit, working
 from app.storage.bulk import batches as in_chunks
-from app.storage.bulk_swap import Wanted
+from app.storage.changes import Wanted
 from app.types import Document
 
 CHUNK = 500
@@ -49,7 +49,7 @@ RENEWAL_SECONDS = PLANNING.total_seconds() / 6
 # A plan makes no entry of history, so it needs no author.
 NOBODY = Origin(None, "", "batch")
 
-RequireUndo = Callable[[str], Permission | None]
+RequireUndo = Callable[[Document], Permission | None]
 Advance = Callable[[int], None]
 
 
@@ -81,10 +81,13 @@ class RowSpool:
 
 
 class Planner:
-    def __init__(self, batches: Batches, players: Players, objects: Objects) -> None:
+    def __init__(
+        self, batches: Batches, players: Players, objects: Objects, history: History
+    ) -> None:
         self._batches = batches
         self._players = players
         self._objects = objects
+        self._history = history
         # Planning is expensive: a worker makes one plan at a time.
         self.limiter = Limiter("Another batch is being planned", 1)
         self._renewed_at = 0.0
@@ -95,10 +98,11 @@ class Planner:
         new: NewBatch,
         require_undo: RequireUndo,
         advance: Advance = lambda _: None,
-    ) -> Document:
+    ) -> Made:
         """Store a batch with the verdict of each row, and return it; no player is changed.
 
-        require_undo raises if the caller may not undo an entry, and returns what running it needs.
+        require_undo raises if the caller may not undo the entry of a row, and returns what running
+        it needs.
         advance is called with the number of rows that were judged.
         """
         with working(self.limiter), closing(RowSpool()) as spool:
@@ -107,7 +111,8 @@ class Planner:
             batch = self._batches.begin(new.fields["By"], new.fields["Via"])
             try:
                 self._read(batch, rows, spool)
-                return self._store(batch, spool, new, require_undo, advance)
+                planned = self._store(batch, spool, new, require_undo, advance)
+                return Made(planned, replayed=planned["_id"] != batch["_id"])
             except BaseException:
                 renew_time_limit()
                 self._batches.remove(batch["_id"])
@@ -129,11 +134,13 @@ class Planner:
                 raise TooManyRows
             keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
             found = self._players.identify_many(list(keys.values()))
+            undone = [row.arguments["id"] for row in chunk if not row.fault and not row.player]
+            entries = self._history.get_many(undone) if undone else {}
             for row in chunk:
                 if row.fault:
                     spool.add(row)
                 elif row.player is None:
-                    spool.add(_with_entry(row))
+                    spool.add(_with_entry(row, entries))
                 elif identity := found.get(keys[row.player]):
                     subject = {"Kind": "player", "Id": identity.id, "Name": identity.name}
                     spool.add(row._replace(subject=subject))
@@ -164,12 +171,12 @@ class Planner:
         batch = self._batches.describe(batch, {**new.fields, **begun})
         judge = Judge(self._players, require_undo)
         needs, summary = set[str](), Summary()
-        for part, portion in in_parts(spool.by_subject()):
+        for portion in in_chunks(spool.by_subject(), CHUNK):
             self._renew(batch)
             rows = [_new_row(batch["_id"], row) for row in portion]
             judge.judge([row for row in rows if row["Verdict"] == "ready"])
             judge.forget_all_but(portion[-1].subject_id)
-            self._batches.add_rows(batch, part, rows)
+            self._batches.add_rows(batch, rows)
             for row in rows:
                 needs |= _needs(row["Operation"], row["Subject"])
                 summary.add(row)
@@ -193,20 +200,25 @@ class Judge:
         self._players_by_id: dict[str, Document] = {}
         # The permissions that undos need, as far as they are known.
         self.needs: set[str] = set()
-        # By entry, the first row that undoes it.
-        self._undoing_rows: dict[str, int] = {}
+        # By entry, its subject and the first row that undoes it.
+        self._undoing: dict[str, tuple[str, int]] = {}
 
     def judge(self, rows: Sequence[Document]) -> None:
         allowed = [row for row in rows if row["Operation"] != UNDO.name or self._may_undo(row)]
         in_bulk: list[tuple[Document, Wanted]] = []
-        for row, outcome in changes_of(allowed, NOBODY, preview_undo_as):
-            if isinstance(outcome, Unavailable):
-                raise outcome
-            if isinstance(outcome, QuartermasterError):
-                _refuse(row, outcome)
-            elif outcome:
-                row["Warning"] = outcome.intent.warning
-                in_bulk.append((row, outcome))
+        for row, change in changes_of(allowed, NOBODY):
+            try:
+                if isinstance(change, QuartermasterError):
+                    raise change
+                if isinstance(change, Alone):
+                    preview_undo_as(*change)
+                else:
+                    row["Warning"] = change.intent.warning
+                    in_bulk.append((row, change))
+            except Unavailable:
+                raise
+            except QuartermasterError as refusal:
+                _refuse(row, refusal)
         if in_bulk:
             self._judge_players(in_bulk)
 
@@ -214,9 +226,9 @@ class Judge:
         """Refuse a row if the caller may not undo its entry, or another row undoes it."""
         entry_id, number = row["Arguments"]["id"], number_of(row)
         try:
-            if needed := self._require_undo(entry_id):
+            if needed := self._require_undo(row):
                 self.needs.add(needed.value)
-            first = self._undoing_rows.setdefault(entry_id, number)
+            _, first = self._undoing.setdefault(entry_id, (row["Subject"]["Id"], number))
             if first != number:
                 raise UndoneTwice(entry_id, first)
         except (Forbidden, UndoneTwice) as refusal:
@@ -240,21 +252,16 @@ class Judge:
         """Forget all players but the last of a portion, whose rows may continue in the next one."""
         known = self._players_by_id
         self._players_by_id = {subject_id: known[subject_id]} if subject_id in known else {}
-        undone = self._undoing_rows.items()
-        self._undoing_rows = {id_: row for id_, row in undone if _subject_id(id_) == subject_id}
+        undoing = self._undoing.items()
+        self._undoing = {id_: undo for id_, undo in undoing if undo[0] == subject_id}
 
 
-def _with_entry(row: Row) -> Row:
+def _with_entry(row: Row, entries: dict[str, Document]) -> Row:
     """Return a row with the subject of the entry that it undoes."""
-    subject = subject_of(row.arguments["id"])
-    if subject is None:
-        return row._replace(fault=masked(str(NotFound("entry of history", row.arguments["id"]))))
-    return row._replace(subject={"Kind": subject[0], "Id": subject[1], "Name": None})
-
-
-def _subject_id(entry_id: str) -> str | None:
-    subject = subject_of(entry_id)
-    return subject[1] if subject else None
+    id_ = row.arguments["id"]
+    if id_ not in entries:
+        return row._replace(fault=masked(str(NotFound("entry of history", id_))))
+    return row._replace(subject=entries[id_]["Subject"])
 
 
 def _new_row(batch_id: str, row: Row) -> Document:

@@ -15,6 +15,7 @@ from app.batches.domain import (
     AllDone,
     BatchNotFound,
     Cancelled,
+    Made,
     NotEnded,
     NothingLeft,
     NothingToUndo,
@@ -104,12 +105,11 @@ def list_batches(args: dict[str, Any]) -> Response:
     """List batches
 
     Newest first. Batches about accounts are only for callers who may see accounts. Batches are kept
-    as long as history. The counts of a running batch may be a few seconds old.
+    as long as history.
     """
     after = cursors.read(args.get("after", ""))
     page = batches.list(page_size(args), after, access.hidden_needs())
-    values = [public_batch(batch, batch["Counts"]) for batch in page.values]
-    return cursor_response(page._replace(values=values))
+    return cursor_response(page._replace(values=[*map(public_batch, page.values)]))
 
 
 @blp.route("/<batch_id>")
@@ -119,9 +119,9 @@ def list_batches(args: dict[str, Any]) -> Response:
 def get_batch(batch_id: str) -> Response:
     """Get a batch
 
-    Its progress is current.
+    With its progress.
     """
-    return json_response(access.current_record(access.visible_batch(path_guid("id", batch_id))))
+    return json_response(public_batch(access.visible_batch(path_guid("id", batch_id))))
 
 
 @blp.route("/<batch_id>/rows")
@@ -140,15 +140,14 @@ def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
 
 @blp.route("/<batch_id>/advance", methods=["POST"])
 @runs
+@blp.doc(deprecated=True)
 @blp.documents_response(200, ProgressSchema)
 @blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), Paused(), OVER_BUDGET)
 def advance_batch(batch_id: str) -> Response:
-    """Run rows of a batch and wait
+    """Run a batch and wait (deprecated)
 
-    Runs as many rows as fit into two seconds; repeat it until `State` is `done`. Several callers
-    may do so at once. They share the work with the service, which also continues by itself, as
-    after `run`. No row is carried out twice, even after a crash. If a player has changed since the
-    plan, its rows are checked again. The history entries name the caller.
+    As `run`, but it does not resume a paused batch, and waits up to two seconds for the end. Use
+    `run`, and then get the batch until its `State` is `done`.
     """
     return _progress(access.advance(path_guid("id", batch_id)))
 
@@ -160,9 +159,11 @@ def advance_batch(batch_id: str) -> Response:
 def run_batch(batch_id: str) -> Response:
     """Run a batch
 
-    The service runs it to its end on behalf of the caller, even after the caller disconnects. A
-    paused batch resumes. The service pauses it if the caller loses the needed permission. A batch
-    that is running or done is returned unchanged.
+    The service runs it to its end on behalf of the caller, whom the history entries name, even
+    after the caller disconnects. No row is carried out twice, even after a crash. If a player has
+    changed since the plan, its rows are checked again. A paused batch resumes. The service pauses
+    it if the caller loses the needed permission. A batch that is running or done is returned
+    unchanged.
     """
     return _progress(access.start(path_guid("id", batch_id)))
 
@@ -174,8 +175,8 @@ def run_batch(batch_id: str) -> Response:
 def pause_batch(batch_id: str) -> Response:
     """Pause a batch
 
-    No further rows are carried out until it is run again, except those in progress, which take a
-    few seconds. A batch that is paused or done is returned unchanged.
+    No further rows are carried out until it is run again. A batch that is paused or done is
+    returned unchanged.
     """
     return _progress(access.pause(path_guid("id", batch_id)))
 
@@ -187,8 +188,7 @@ def pause_batch(batch_id: str) -> Response:
 def cancel_batch(batch_id: str) -> Response:
     """Cancel a batch
 
-    Completed rows stay, and the remaining rows are not carried out. Up to a few hundred rows that
-    are in progress are still finished.
+    Completed rows stay, and the remaining rows are not carried out.
     """
     return _progress(access.cancel(path_guid("id", batch_id)))
 
@@ -226,10 +226,10 @@ def retry_batch(batch_id: str) -> Response:
     return _made(access.plan_retry(path_guid("id", batch_id)))
 
 
-def _made(made: access.Made) -> Response:
+def _made(made: Made) -> Response:
     headers = replayed_headers(made.replayed)
-    return json_response(access.current_record(made.batch), headers=headers)
+    return json_response(public_batch(made.batch), headers=headers)
 
 
 def _progress(batch: Document) -> Response:
-    return json_response({"State": batch["State"], **progress_of(batch["Counts"])})
+    return json_response({"State": batch["State"], **progress_of(batch)})

@@ -1,238 +1,204 @@
-"""Carries out the rows of a batch in bulk, for as long as a request may take."""
+"""Carries out the rows of a batch in portions, each of which is one transaction."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from app.auth.spending import Allowance, OverLimit, give_back, reserve
-from app.batches.changes import changes_of
-from app.batches.domain import in_waves, refusal_text
-from app.batches.parts.store import Lease, Settled
+from app.auth.spending import Allowance, give_back, reserve
+from app.batches.changes import Alone, changes_of
+from app.batches.domain import Result, refusal_text
 from app.batches.store import Batches
 from app.changes import Applied, Origin
-from app.errors import QuartermasterError, Unavailable
+from app.errors import QuartermasterError, Unauthorized, Unavailable
 from app.history.access import undo_as
 from app.limits import Limiter
 from app.naming import Lookup
 from app.players.store import Players
 from app.request_scope import working
-from app.storage.bulk_swap import Swapped, Wanted
+from app.storage.changes import Outcome, Wanted
+from app.storage.errors import DatabaseError
+from app.storage.transactions import Transactions
 from app.types import Document
 
-ADVANCE_SECONDS = 2.0
-# How long to wait before looking again for a part that others may release.
+# How long a worker carries out one batch before it looks at the others, and how long a caller of
+# advance waits.
+SECONDS = 2.0
 PAUSE_SECONDS = 0.05
-# While the worker serves other requests, it carries out only this many rows at once, and then
-# rests for as long as they took. So other requests do not wait longer for the GIL and for MongoDB.
-FEW_ROWS = 40
-LONGEST_REST_SECONDS = 0.5
-# How often rows are tried in bulk before each is tried alone.
-BULK_ATTEMPTS = 3
+# The players of a portion. It is smaller after one that failed or took longer than this.
+MOST_AT_ONCE, LONGEST_SECONDS = 50, 0.5
+
+Change = Wanted | Alone | QuartermasterError
 
 
 class Run(NamedTuple):
-    """Who carries out rows, how many items they may move, until when, and beside whom."""
+    """A batch under a lease: who carries it out, and how many items they may move."""
 
+    batch_id: str
+    lease: str
     origin: Origin
-    is_over: Callable[[], bool]
-    are_others_served: Callable[[], bool]
-    allowances: Sequence[Allowance] = ()
+    allowances: Sequence[Allowance]
+
+
+class _Failed(Exception):
+    """The transaction of a portion was ended by an error, which one of its rows may have caused."""
 
 
 class Runner:
     def __init__(
-        self, batches: Batches, players: Players, places: int, requests_at_work: Callable[[], int]
+        self,
+        batches: Batches,
+        players: Players,
+        transactions: Transactions,
+        places: int,
+        requests_at_work: Callable[[], int],
     ) -> None:
         self._batches = batches
         self._players = players
-        # Limits the threads of a worker that carry out batches, so that the others serve requests.
-        self.limiter = Limiter("Others are running batches", places)
+        self._transactions = transactions
+        # Limits how many threads of a worker wait for batches, so that the others serve requests.
+        self._limiter = Limiter("Others are running batches", places)
         self.requests_at_work = requests_at_work
-        self._seconds = ADVANCE_SECONDS
+        self.sleep = time.sleep
 
-    def advance(
+    def wait(self, batch: Document) -> Document:
+        """Wait for the end of a batch, for some seconds at most; return it as it is then."""
+        end = time.monotonic() + SECONDS
+        with working(self._limiter):
+            while batch["State"] == "running" and time.monotonic() < end:
+                self.sleep(PAUSE_SECONDS)
+                batch = self._batches.get(batch["_id"])
+        return batch
+
+    def carry_out(
         self,
-        batch_id: str,
+        batch: Document,
         origin: Origin,
-        starter: Document,
         allowances: Sequence[Allowance] = (),
-    ) -> Document:
-        """Carry out rows for some seconds, and return the batch with its progress."""
-        with working(self.limiter):
-            batch = self._batches.start(batch_id, starter, resumes=False)
-            if batch["State"] == "done":
-                return batch
-            self._carry_out_parts(batch_id, self._new_run(batch, origin, allowances), waits=True)
-        return self._batches.note_progress(batch_id)
-
-    def go_on(
-        self,
-        batch: Document,
-        origin: Origin,
-        allowances: Sequence[Allowance],
-        is_ended: Callable[[], bool],
-    ) -> bool:
-        """Carry out rows of a batch in the background; return whether there were any parts to take.
-
-        This does not count against the limit of callers, and yields to all requests.
-        """
-        batch_id, run = batch["_id"], self._new_run(batch, origin, allowances, is_ended)
-        parts = self._carry_out_parts(batch_id, run, waits=False)
-        if parts or not self._batches.has_parts(batch_id):
-            self._batches.note_progress(batch_id)
-        return bool(parts)
-
-    def _new_run(
-        self,
-        batch: Document,
-        origin: Origin,
-        allowances: Sequence[Allowance],
         is_ended: Callable[[], bool] = lambda: False,
-    ) -> Run:
-        end = time.monotonic() + self._seconds
-        return Run(
-            origin._replace(reason=batch["Reason"]),
-            lambda: time.monotonic() >= end or is_ended(),
-            # Runs do not count as requests at work, so they do not rest for each other.
-            lambda: self.requests_at_work() > 0,
-            allowances,
-        )
-
-    def _carry_out_parts(self, batch_id: str, run: Run, waits: bool) -> int:
-        """Carry out free parts until the time is over; return how many.
-
-        With waits, also wait for parts that others hold and may release.
-        """
-        parts = 0
-        while not run.is_over() and self._batches.is_running(batch_id):
-            if lease := self._batches.lease(batch_id):
-                self._carry_out(lease, run)
-                parts += 1
-            elif waits and self._batches.has_parts(batch_id):
-                time.sleep(PAUSE_SECONDS)
-            else:
-                break
-        return parts
-
-    def _carry_out(self, lease: Lease, run: Run) -> None:
-        """Carry out the rows of a part, and release it if all results are stored.
-
-        Otherwise the lease stays: as after a crash, it marks that rows may have been carried out.
-        """
-        held: Lease | None = lease
-        held_up: set[str] = set()
-        rows = self._batches.ready_rows(lease)
-        while rows and held:
-            try:
-                if not self._carry_out_rows(held, rows, held_up, run):
-                    return
-            except OverLimit:
-                self._batches.release(held)
-                raise
-            if run.is_over():
-                break
-            rows = self._batches.ready_rows(held, after=rows[-1]["_id"])
-            held = self._batches.renew(held) if rows else held
-        if held:
-            self._batches.release(held)
-
-    def _carry_out_rows(
-        self, lease: Lease, rows: Sequence[Document], held_up: set[str], run: Run
     ) -> bool:
-        """Carry out some rows of a part until the time is over; False if a result is not stored.
-
-        A row that could not be tried blocks the later rows of its document, to keep their order.
-        """
-        for wave in in_waves(rows):
-            left = [row for row in wave if row["Subject"]["Id"] not in held_up]
-            for some in _portions(left, run):
+        """Carry out rows of a batch for some seconds; False if another worker is doing so."""
+        lease = self._batches.lease(batch["_id"])
+        if lease is None:
+            return False
+        run = Run(batch["_id"], lease, origin._replace(reason=batch["Reason"]), allowances)
+        end, size = time.monotonic() + SECONDS, MOST_AT_ONCE
+        try:
+            while size and time.monotonic() < end and not is_ended():
                 began = time.monotonic()
-                settled = self._settle_within_limits(some, run)
-                if not self._batches.settle(lease, settled):
-                    return False
-                tried = {one.id for one in settled}
-                held_up |= {row["Subject"]["Id"] for row in some if row["_id"] not in tried}
-                if run.is_over():
-                    return True
-                if run.are_others_served():
-                    time.sleep(min(time.monotonic() - began, LONGEST_REST_SECONDS))
+                most = self._carry_out_some(run, size)
+                took = time.monotonic() - began
+                size = min(most, max(1, size // 2)) if took > LONGEST_SECONDS else most
+                # Other requests do not wait longer for the GIL and for MongoDB.
+                if size and self.requests_at_work():
+                    self.sleep(min(took, LONGEST_SECONDS))
+        finally:
+            self._batches.release(batch["_id"], lease)
         return True
 
-    def _settle_within_limits(self, rows: Sequence[Document], run: Run) -> list[Settled]:
-        """Carry out rows, and count the items that they move, or raise OverLimit before the first.
-
-        The items are reserved, and given back for rows that are refused or were made before.
-        """
-        items = {row["_id"]: row.get("Items") or 0 for row in rows}
+    def _carry_out_some(self, run: Run, size: int) -> int:
+        """Carry out some of the next rows; return how many to look at next, or 0 to stop."""
+        rows = self._batches.ready_rows(run.batch_id, size)
+        if not rows:
+            self._batches.finish(run.batch_id, run.lease)
+            return 0
+        some = _combined(rows, run.origin)
+        items = {row["_id"]: row.get("Items") or 0 for row, _ in some}
+        # Counted outside of the transaction: all that somebody does is counted in one document.
         reserved = reserve(run.allowances, sum(items.values()))
-        settled, not_moved = self._settle(rows, run.origin)
-        give_back(reserved, sum(items[id_] for id_ in not_moved))
-        return settled
+        try:
+            results = self._in_transaction(run, some)
+        except Unavailable:
+            raise
+        except (_Failed, QuartermasterError) as error:
+            give_back(reserved, sum(items.values()))
+            if len(some) > 1:
+                return size // 2
+            if isinstance(error, _Failed | Unauthorized):
+                raise
+            reserved = []
+            results = self._in_transaction(run, [(some[0][0], error)])
+        moved = sum(items[one.id] for one in results or () if one.has_moved)
+        give_back(reserved, sum(items.values()) - moved)
+        return 0 if results is None else min(2 * size, MOST_AT_ONCE)
 
-    def _settle(
-        self, rows: Sequence[Document], origin: Origin
-    ) -> tuple[list[Settled], Sequence[str]]:
-        """Carry out rows of different documents; return no result for those that were not tried.
+    def _in_transaction(
+        self, run: Run, some: Sequence[tuple[Document, Change]]
+    ) -> Sequence[Result] | None:
+        """Make changes of different players, and note the results of their rows.
 
-        Also return the ids of rows that moved no items now.
+        Return None if the batch was paused, cancelled or taken over by another worker.
         """
-        settled: list[Settled] = []
-        replayed: list[str] = []
-        left: dict[str, tuple[Document, Wanted]] = {}
-        for row, outcome in changes_of(rows, origin, undo_as):
-            if isinstance(outcome, Wanted):
-                left[row["_id"]] = (row, outcome)
-            elif isinstance(outcome, QuartermasterError):
-                if not isinstance(outcome, Unavailable):
-                    settled.append(Settled(row["_id"], refusal_text(outcome), True))
-            else:
-                settled.append(Settled(row["_id"], None, False))
-        for attempt in range(BULK_ATTEMPTS + 1):
-            pending = list(left.values())
-            wanted = [one for _, one in pending]
-            is_last = attempt == BULK_ATTEMPTS
-            change = self._change_each if is_last else self._players.change_many
-            for (row, _), one in zip(pending, change(wanted) if wanted else (), strict=True):
-                if one.outcome is not None:
-                    settled.append(_result_of(row, one))
-                    if isinstance(one.outcome, Applied) and one.outcome.replayed:
-                        replayed.append(row["_id"])
-                    del left[row["_id"]]
-        return settled, [*replayed, *(one.id for one in settled if one.why)]
+        ids = [row["_id"] for row, _ in some]
 
-    def _change_each(self, wanted: Sequence[Wanted]) -> Iterator[Swapped]:
-        """Change players one by one, as single calls do, with their retries and repairs."""
-        for one in wanted:
+        def make_and_note() -> Sequence[Result] | None:
+            ready = self._batches.still_ready(run.batch_id, run.lease, ids)
+            left = [(row, change) for row, change in some if row["_id"] in (ready or ())]
+            if not left:
+                return None if ready is None else []
+            make = self._make_all if len(some) > 1 else self._make_one
+            results = [_result_of(*one) for one in make(left)]
+            self._batches.note(run.batch_id, run.lease, results)
+            return results
+
+        def make_or_fail() -> Sequence[Result] | None:
             try:
-                key = Lookup.parse(one.id)
-                applied = self._players.change(key, one.reads, one.rule, one.intent)
-                yield Swapped(applied, _version_before(applied))
-            except Unavailable:
-                yield Swapped()
-            except QuartermasterError as refusal:
-                yield Swapped(refusal)
+                return make_and_note()
+            except DatabaseError as error:
+                # Many of these would be repeated as they are, and fail again because of one row.
+                raise _Failed from error
+
+        step = make_or_fail if len(some) > 1 else make_and_note
+        return self._transactions.run(step, "batch", has_key=True)
+
+    def _make_all(
+        self, some: Sequence[tuple[Document, Change]]
+    ) -> Sequence[tuple[Document, Outcome]]:
+        wanted = [change for _, change in some if isinstance(change, Wanted)]
+        outcomes = iter(self._players.change_many(wanted) if wanted else ())
+        return [
+            (row, Outcome(change) if isinstance(change, QuartermasterError) else next(outcomes))
+            for row, change in some
+        ]
+
+    def _make_one(
+        self, some: Sequence[tuple[Document, Change]]
+    ) -> Sequence[tuple[Document, Outcome]]:
+        """Make a change as a single call does, which tells why the database does not accept it."""
+        ((row, change),) = some
+        if isinstance(change, QuartermasterError):
+            return [(row, Outcome(change))]
+        if isinstance(change, Alone):
+            return [(row, Outcome(undo_as(change.entry, change.intent)))]
+        applied = self._players.change(Lookup.parse(change.id), *change[1:])
+        return [(row, Outcome(applied, _version_before(applied)))]
 
 
-def _portions(rows: Sequence[Document], run: Run) -> Iterator[Sequence[Document]]:
-    """Yield all rows at once, or a few at a time while the worker serves other requests."""
-    while rows:
-        size = FEW_ROWS if run.are_others_served() else len(rows)
-        yield rows[:size]
-        rows = rows[size:]
+def _combined(rows: Sequence[Document], origin: Origin) -> list[tuple[Document, Change]]:
+    """Return the changes of rows that can be made together, beginning with the first row.
+
+    The rows of one player keep their order: only the first of them is among these.
+    """
+    firsts: dict[str, Document] = {}
+    for row in rows:
+        firsts.setdefault(row["Subject"]["Id"], row)
+    first, *others = changes_of(list(firsts.values()), origin)
+    if isinstance(first[1], Alone):
+        return [first]
+    return [first, *(other for other in others if not isinstance(other[1], Alone))]
 
 
-def _result_of(row: Document, swapped: Swapped) -> Settled:
-    outcome, version, _ = swapped
-    if isinstance(outcome, Applied) and outcome.replayed:
+def _result_of(row: Document, made: Outcome) -> Result:
+    outcome, version, _ = made
+    if isinstance(outcome, QuartermasterError):
+        # The plan found the row ready, so a refusal now is always a new verdict.
+        return Result(row["_id"], refusal_text(outcome), True)
+    if outcome.replayed:
         version = _version_before(outcome)
-    has_changed = version is not None and version != row["Version"]
-    why = refusal_text(outcome) if isinstance(outcome, QuartermasterError) else None
-    # The plan found the row ready, so a refusal now is always a new verdict.
-    entry = outcome.entry if isinstance(outcome, Applied) else None
-    warning = entry.get("Warning") if entry else row.get("Warning")
-    return Settled(row["_id"], why, has_changed or why is not None, warning)
+    has_changed = None not in (version, row["Version"]) and version != row["Version"]
+    warning = outcome.entry.get("Warning") if outcome.entry else row.get("Warning")
+    return Result(row["_id"], None, has_changed, warning, not outcome.replayed)
 
 
 def _version_before(applied: Applied) -> int | None:

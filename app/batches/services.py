@@ -18,15 +18,15 @@ from app.storage.schema.preparation import Preparation
 
 def add_services(services: Services) -> None:
     settings, storage = services.settings, services[Storage]
-    players = services[Players]
+    players, history = services[Players], services[History]
     batches = Batches(storage)
-    # At most a quarter of the threads carry out batches.
+    # At most a quarter of the threads wait for batches.
     places = max(1, settings.THREADS // 4)
-    runner = Runner(batches, players, places, storage.requests_at_work)
+    runner = Runner(batches, players, storage.transactions, places, storage.requests_at_work)
     services.add(
         batches,
-        Choosing(batches, services[History], players),
-        Planner(batches, players, services[Objects]),
+        Choosing(batches, history, players),
+        Planner(batches, players, services[Objects], history),
         runner,
         BatchWorker(
             batches,

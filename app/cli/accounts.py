@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -27,8 +26,8 @@ from app.oauth.store import RefreshTokens
 from app.openid.domain import LONGEST_SUBJECT, identity
 from app.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.operations import Operation
-from app.privacy.domain import ErasureUnderWay, public_erasure
-from app.privacy.erasing import erase
+from app.privacy.domain import public_erasure
+from app.privacy.erasing import begin
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
@@ -167,22 +166,16 @@ def export_user(name: str, path: str, reason: str | None) -> None:
 def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
     """Erase a user permanently: account, characters, bags, tokens and keys.
 
-    History is kept with ids and without names. If the command is interrupted, repeat it; the
+    History is kept with ids and without names. If the command is interrupted, repeat it by id; the
     running service and db check --repair finish it, too.
     """
     key = Lookup.parse(name)
-    if erasures.find(key.id, key.text) is None:
+    if key.id is None or erasures.find(key.id) is None:
         users.get(key, "_id")  # fails at once if there is no such user
     typed = confirm or click.prompt(f"Type the username of {name} to erase it permanently")
-    meant = intent(ERASE_USER, reason)
+    user_id = begin(key, typed, intent(ERASE_USER, reason)).answer
     with progress("Erasing", 0) as advance:
-        erased = None
-        while erased is None:
-            try:
-                erased = public_erasure(erase(key, typed, meant, advance))
-            except ErasureUnderWay as error:
-                # A worker may still treat the person as a caller, or be finishing the erasure.
-                time.sleep(error.retry_after)
+        erased = public_erasure(erasures.finish(user_id, advance=advance))
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
     # By id, because the name is no longer stored anywhere.
     report(f"Erased the user {erased['Id']}: {gone}.", "erased the user %s", erased["Id"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +17,21 @@ from flask.cli import AppGroup
 from app.batches.access import HEAD, filters_as_json, read_head
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import NewBatch, NotRunning, Row, follow_up, number_of, progress_of
-from app.batches.parts.store import RowFilters
+from app.batches.domain import (
+    NewBatch,
+    NotRunning,
+    Row,
+    RowFilters,
+    follow_up,
+    number_of,
+    progress_of,
+)
 from app.batches.planning import Planner
 from app.batches.rows import CsvRows, JsonRows
-from app.batches.running import Runner
+from app.batches.running import PAUSE_SECONDS, Runner
 from app.batches.store import Batches
 from app.changes import KINDS, Origin
-from app.cli.intents import TIME_FORMAT, Guid, Time, move_entries, operator, reason_option
+from app.cli.intents import TIME_FORMAT, Guid, Time, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
 from app.http.masking import masked
@@ -94,7 +102,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     Ctrl-C pauses it; the next run continues. If the command is killed, the service continues.
     """
     found = _find(which) or _plan_file(_path(which), name, reason, again=False)
-    ready = batches.count(found["_id"])["Ready"]
+    ready = progress_of(found)["Ready"]
     _show(found)
     # A running batch may have to be marked as done although no row is left.
     if not ready and found["State"] != "running":
@@ -110,8 +118,6 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
             batches.pause(found["_id"])
         click.echo(f"Paused. Resume with quartermaster batch run {found['_id']}.", err=True)
         sys.exit(130)
-    finally:
-        move_entries()
     _show(batches.get(found["_id"]))
 
 
@@ -159,13 +165,13 @@ def retry(which: str, reason: str | None) -> None:
 
 
 def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:
-    return planner.plan(rows, NewBatch({**fields, **_author(reason)}, None, ""), _may_undo)
+    return planner.plan(rows, NewBatch({**fields, **_author(reason)}, None, ""), _may_undo).batch
 
 
 def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
     with path.open("rb") as file:
         request_key, lines = _read_whole(file)
-        if not again and (earlier := batches.find_of_request(request_key)):
+        if not again and (earlier := batches.find_earlier(request_key)):
             return earlier
         source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
         head = read_head(source, {})
@@ -176,7 +182,7 @@ def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Docume
         new = NewBatch(fields, None if again else request_key, "")
         # The number of rows is unknown before the end; it is about the number of lines.
         with progress("Planning", max(lines, 1)) as advance:
-            planned = planner.plan(source, new, _may_undo, advance)
+            planned = planner.plan(source, new, _may_undo, advance).batch
         if again:
             # From now on, the file refers to the new batch.
             batches.hand_over(request_key, planned["_id"])
@@ -198,7 +204,7 @@ def _find(which: str) -> Document | None:
     if id_ := parse_guid(which):
         return batches.get(id_)
     with _path(which).open("rb") as file:
-        return batches.find_of_request(_read_whole(file)[0])
+        return batches.find_earlier(_read_whole(file)[0])
 
 
 def _find_or_fail(which: str) -> Document:
@@ -217,29 +223,29 @@ def _path(which: str) -> Path:
 
 def _run(batch_id: str, ready: int) -> None:
     origin = Origin(None, operator(), "batch")
-    starter = {"UserId": None, "Name": operator()}
-    batches.start(batch_id, starter)
+    batch = batches.start(batch_id, {"UserId": None, "Name": operator()})
     with progress("Running", ready) as advance:
-        state, left = "running", ready
-        while state == "running":
-            batch = runner.advance(batch_id, origin, starter)
-            move_entries()
-            now = progress_of(batch["Counts"])["Ready"]
-            advance(left - now)
-            state, left = batch["State"], now
+        while batch["State"] == "running":
+            if not runner.carry_out(batch, origin):
+                # A worker of the service carries it out.
+                time.sleep(PAUSE_SECONDS)
+            batch = batches.get(batch_id)
+            left = progress_of(batch)["Ready"]
+            advance(ready - left)
+            ready = left
 
 
 def _author(reason: str | None) -> Document:
     return {"Reason": reason, "By": {"UserId": None, "Name": operator()}, "Via": "cli"}
 
 
-def _may_undo(_: str) -> None:
+def _may_undo(_: Document) -> None:
     """Allow every undo: whoever can run commands may undo everything."""
 
 
 def _show(found: Document) -> None:
-    counts = progress_of(batches.count(found["_id"]))
-    numbers = ", ".join(f"{count:,} {name.lower()}" for name, count in counts.items())
+    counts = progress_of(found).items()
+    numbers = ", ".join(f"{count:,} {name.lower()}" for name, count in counts)
     name = printable(found["Name"] or "Batch")
     click.echo(f"{name} ({found['_id']}): {found['State']}, {found['Rows']:,} rows: {numbers}.")
     if found["State"] == "paused" and found.get("PausedWhy"):

@@ -76,16 +76,15 @@ def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
     Every line is checked before anything is written. A record replaces the stored one with the same
     Id; an identical record changes nothing.
     """
-    meant = intent(IMPORT, reason)
     with closing(bulk.Spool()) as spool:
-        faults = list(validate_file(kind, file, spool, meant))
+        faults = list(validate_file(kind, file, spool))
         for fault in faults[:FAULTS_SHOWN]:
             click.echo(fault, err=True)
         if faults:
             more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
             noun = "fault" if len(faults) == 1 else "faults"
             raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
-        write_documents(storage, kind, spool, meant)
+        write_documents(storage, kind, spool, intent(IMPORT, reason))
         click.echo(f"Imported {len(spool)} {kind}.")
     _tell_omissions(kind)
 
@@ -128,10 +127,11 @@ def restore(file: IO[bytes], replace: str | None, reason: str | None) -> None:
     click.echo(f"Restored {done.documents:,} documents of a backup {origin}.")
     if done.erased:
         click.echo(f"Erased {len(done.erased)} people again who were erased since.")
-    if not replace:
+    elif not replace:
         click.echo(
-            "If anybody was erased since the backup, they are back: quartermaster import erasures, "
-            "and then quartermaster db check --repair, erase them again."
+            "This database knew of nobody who was erased since the backup. If anybody was, they "
+            "are back: quartermaster import erasures, and then quartermaster db check --repair, "
+            "erase them again."
         )
 
 

@@ -9,15 +9,14 @@ from flask.cli import AppGroup
 import config
 from app.changes import Intent
 from app.cli.intents import intent, reason_option
-from app.database import COLLECTIONS, SUBJECTS
+from app.database import COLLECTIONS
 from app.http.context import current
-from app.integrity.deletions import lost_players
-from app.integrity.kinds import KINDS
+from app.integrity.kinds import KINDS, Limits
 from app.integrity.operations import REPAIR
 from app.integrity.report import Report
-from app.integrity.rules import Limits
 from app.integrity.scan import Scan
 from app.items.store import Catalogue
+from app.naming import printable
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.progress import progress
@@ -29,12 +28,11 @@ from app.storage.schema.collections import (
     init_database,
     init_despite_duplicates,
 )
-from app.storage.unfinished import UnfinishedWork
 
 storage = current(Storage)
 catalogue = current(Catalogue)
 erasures = current(Erasures)
-work = current(UnfinishedWork)
+
 
 db = AppGroup("db", help="Prepare and check the database.")
 
@@ -86,18 +84,14 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
         init_despite_duplicates(storage.db, COLLECTIONS)
     report = Report(repair)
     for name, fault in differences(storage.db, COLLECTIONS):
-        report.add_collection_fault(name, fault)
+        report.add(f"{name}: {fault}", is_repairable=not repair)
     version = migrations.version_of(storage.db)
     # With an older schema, every document would be reported: db init must run first.
     if version == migrations.CURRENT:
-        _check_documents(report, intent(REPAIR, reason) if repair else None)
-        _check_unfinished(report, repair)
+        # First: what belongs to somebody who is being erased cannot be repaired.
         _check_erasures(report, repair, intent(ERASE_USER, reason))
-        for last in lost_players(storage):
-            report.add_lost_player(last)
-    if repair:
-        for kind in SUBJECTS.values():
-            storage.journals.move_all(kind, storage.clock.now())
+        _check_documents(report, intent(REPAIR, reason) if repair else None)
+    report.print_notes()
     click.echo(report.summary(f"The database '{storage.db.name}' ({_version(version)})"))
     ctx.exit(1 if report.unrepaired else 0)
 
@@ -106,28 +100,27 @@ def _check_documents(report: Report, repair: Intent | None) -> None:
     sizes = current_app.config
     slots = sizes["INVENTORY_SIZE"], sizes["BANK_SIZE"], sizes["SPELLS_SIZE"]
     limits = Limits(*slots, lambda item: catalogue.limits(item).stack)
-    scan = Scan(storage, limits, repair)
+    scan = Scan(storage, limits, report, repair)
     for name in KINDS:
         with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
-            for count, findings in scan.run(name):
-                report.add_findings(name, count, findings)
+            for count in scan.check(name):
                 advance(count)
-
-
-def _check_unfinished(report: Report, repair: bool) -> None:
-    """Report unfinished changes of several documents; with --repair, finish them."""
-    for kind, id_ in list(work.find_all()):
-        is_finished = repair and work.finish(kind, id_)
-        report.add_unfinished(kind.name, id_, is_finished)
+    scan.check_deletions()
+    scan.check_bags()
 
 
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
-    """Report erased people who are stored or named again; with --repair, erase them again."""
-    traces = list(dict.fromkeys(erasures.find_returned()))
-    failed = erasures.erase_again(traces, meant) if repair else set()
-    for trace in traces:
-        is_repaired = repair and trace.user_id not in failed
-        report.add_returned(trace.collection, trace.id, bool(trace.names), is_repaired)
+    """Report erasures to finish, and erased people who are back; with --repair, erase them."""
+    for user_id in erasures.unfinished():
+        if repair:
+            erasures.finish(user_id)
+        report.add(f"erasure {printable(user_id)}: is not finished", True, repair)
+    returned = list(dict.fromkeys(erasures.find_returned()))
+    if repair:
+        erasures.erase_again(returned, meant)
+    for found in returned:
+        fault = f"{found.collection} {printable(found.id)}: was erased, but exists again"
+        report.add(fault, True, repair)
 
 
 def _version(number: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,19 +12,14 @@ import click
 from flask import current_app
 
 from app.changes import Intent, Origin
-from app.http.context import current
 from app.http.intents import LONGEST_REASON
 from app.http.masking import masked
 from app.naming import parse_guid
 from app.operations import Operation
-from app.storage.client import Storage
-from app.storage.errors import DatabaseError
 
 log = logging.getLogger("quartermaster")
 
 TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it names a zone."
-
-storage = current(Storage)
 
 
 class Time(click.ParamType):
@@ -68,13 +62,6 @@ def report(output: str | None, action: str, *names: str) -> None:
     log.info(f"The system user %s {action} at the command line.", operator(), *names)
     if output:
         click.echo(output)
-    move_entries()
-
-
-def move_entries() -> None:
-    """Move the entries of a command to history; if that fails, the service moves them later."""
-    with suppress(DatabaseError):
-        storage.journals.move_noted()
 
 
 def operator() -> str:

@@ -22,7 +22,8 @@ from app.users.operations import GRANT_ROLE, REGISTER
 from app.users.passwords import Passwords
 from app.users.store import Users
 
-DEMO_NAME = "demo"
+# Power alone does not ask for approval. The role has no limits.
+DEMO_NAME, DEMO_STAFF_ROLE = "demo", "economy"
 DEMO_PLAYERS, DEMO_USERS = 500, 100
 # With so many players, building the indexes takes long enough to tell.
 LARGE_WORLD = 10_000
@@ -65,9 +66,9 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
     users = Users(storage)
     if users.credentials(DEMO_NAME) is None:
         by = Origin(None, "quartermaster serve --demo", "cli")
-        password_hash = passwords.hash(World.PASSWORD)
-        users.create(DEMO_NAME, "demo@example.com", password_hash, Intent(REGISTER.name, by))
+        password_hash, intent = passwords.hash(World.PASSWORD), Intent(REGISTER.name, by)
+        roles = {"Roles": [DEMO_STAFF_ROLE]}
+        users.create(DEMO_NAME, "demo@example.com", password_hash, intent, **roles)
         for role in Role:
             intent = Intent(GRANT_ROLE.name, by, {"Role": role.value})
             users.change_power(Lookup.parse(DEMO_NAME), partial(with_role, role=role), intent)
-        storage.journals.move_noted()

@@ -64,7 +64,7 @@ class World:
             size = rng.choice((8, 12, 16))
             slots = _slots(rng, size, rng.randint(0, size))
             bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
-            yield {**bag, "Version": 0, "Journal": []}
+            yield {**bag, "Version": 0}
 
     def guilds(self, players: int) -> Iterator[Document]:
         """Yield guilds of twenty players each; the first member is the owner."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 
 from app.auth.spending import Moved, spend, unaskable
-from app.changes import Applied
+from app.changes import Applied, Intent
 from app.errors import AlreadyUndone
 from app.game_events.domain import (
     BAG_GONE,
@@ -28,14 +27,12 @@ from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS
 from app.naming import Lookup
 from app.players.store import Players
-from app.storage.limits import Marks
 from app.types import Document
 
 bags = current(Bags)
 catalogue = current(Catalogue)
 events = current(GameEvents)
 history = current(History)
-marks = current(Marks)
 players = current(Players)
 
 
@@ -46,36 +43,63 @@ def served_events(found: Sequence[Document]) -> list[Document]:
         for event in found
         for number, _ in enumerate(event_items(event))
     ]
-    subjects = list({event["Player"] for event in found})
-    restored = history.restored_by(ids, subjects) if ids else {}
+    restored = history.undone(ids) if ids else {}
     return [public_event(event, restored) for event in found]
 
 
 @unaskable()
 def restore_item(key: Lookup, args: Document) -> Applied:
     """Give back an item of an event, once, within the limits of a give."""
-    player_id = players.get_id(key)
-    event = events.get(args["event"], player_id)
-    held, warning = lost_slot(event, args["item"]), None
-    if (bag := bag_of(held)) and not bags.exists(bag):
-        held, warning = {name: held[name] for name in held if name != "BagId"}, BAG_GONE
+    player_id, held = events.in_transaction(partial(_lost_item, key, args))
     moved = {"ItemId": held["ItemId"], "Quantity": held["Quantity"]}
-    undoes = {"_id": restoration_id(event["_id"], args["item"])}
-    meant = keyed_intent(GIVE_BACK, {**args, **moved}, undoes)._replace(warning=warning)
+    undoes = {"_id": restoration_id(args["event"], args["item"])}
+    meant = keyed_intent(GIVE_BACK, {**args, **moved}, undoes)
+    where, bag = Lookup.parse(player_id), bag_of(held)
+    change = partial(_give_back, where, held, args["bankoverflow"], meant)
+    count: Moved = {held["ItemId"]: held["Quantity"]}
+    if bag and bags.is_filled(bag):
+        count = FILLED_BAG
+    try:
+        return spend(
+            count,
+            partial(players.in_transaction, change, meant),
+            partial(events.in_transaction, partial(_find_earlier, where, meant)),
+        )
+    except AlreadyUndone as error:
+        raise AlreadyGivenBack(error.by) from None
+
+
+def _lost_item(key: Lookup, args: Document) -> tuple[str, Document]:
+    """Return the id of a player, and the item of an event as a slot held it."""
+    player_id = players.get_id(key)
+    return player_id, lost_slot(events.get(args["event"], player_id), args["item"])
+
+
+def _find_earlier(where: Lookup, intent: Intent) -> Applied | None:
+    """Return the result of the same request; raise if another one has given the item back."""
+    if earlier := players.find_earlier(where, intent):
+        return earlier
+    if intent.undoes:
+        history.require_not_undone(intent.undoes["_id"])
+    return None
+
+
+def _give_back(where: Lookup, held: Document, bankoverflow: bool, intent: Intent) -> Applied:
+    """Give back an item, in a transaction: of two with the same bag at once, one runs again."""
+    if earlier := players.find_earlier(where, intent):
+        return earlier
+    bag = bag_of(held)
+    if bag and not bags.exists(bag):
+        bag, intent = None, intent._replace(warning=BAG_GONE)
+        held = {name: held[name] for name in held if name != "BagId"}
     rule = partial(
         give_back,
         held=held,
-        bankoverflow=args["bankoverflow"],
+        bankoverflow=bankoverflow,
         limits_of=catalogue.limits,
         is_carried=bags.is_carried,
     )
-    where = Lookup.parse(player_id)
-    change = partial(players.change, where, CONTAINERS, rule, meant)
-    try:
-        count: Moved = {held["ItemId"]: held["Quantity"]}
-        if (bag := bag_of(held)) and bags.is_filled(bag):
-            count = FILLED_BAG
-        with marks.hold("bag", bag) if bag else nullcontext():
-            return spend(count, change, partial(players.find_earlier, where, meant))
-    except AlreadyUndone as error:
-        raise AlreadyGivenBack(error.by) from None
+    decision = players.decide(where, CONTAINERS, rule, intent)
+    if bag:
+        bags.write(bag)
+    return players.write(decision)

@@ -62,11 +62,8 @@ def report_events(args: Document) -> Document:
         {"_id": event.pop("Id"), **event, "Text": event.get("Text") and masked(event["Text"])}
         for event in args["Events"]
     ]
-    known = players.get_many([event["Player"] for event in sent], "_id")
-    stored = [event for event in sent if event["Player"] in known]
-    new = events.add(stored) if stored else 0
-    unknown = list(dict.fromkeys(e["Player"] for e in sent if e["Player"] not in known))
-    return {"New": new, "Known": len(stored) - new, "Unknown": unknown}
+    reported = events.add(sent)
+    return {"New": reported.new, "Known": reported.known, "Unknown": reported.unknown}
 
 
 @read_route(

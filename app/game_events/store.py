@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-
-from pymongo.database import Database
-from pymongo.errors import BulkWriteError
+from functools import partial
+from typing import NamedTuple
 
 from app.errors import NotFound
 from app.game_events.domain import SHAPE
 from app.paging import CursorPage
-from app.storage.bulk import FreeTexts
 from app.storage.client import Storage
-from app.storage.erasure_records import ErasureRecords
-from app.storage.errors import has_only_duplicate_keys
+from app.storage.fence import ERASURES, erased_people
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST, Position
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -25,28 +22,42 @@ GAME_EVENTS = CollectionPlan(
 )
 
 
+class Reported(NamedTuple):
+    """How many reported events were new or known, and the players that there are not."""
+
+    new: int
+    known: int
+    unknown: list[str]
+
+
 class GameEvents:
     def __init__(self, storage: Storage, days: int, history_days: int) -> None:
         self._events = storage.db[GAME_EVENTS.name]
-        self._erasures = ErasureRecords(storage.db)
+        self._players = storage.db["players"]
+        self._erasures = storage.db[ERASURES.name]
+        self.in_transaction = storage.transactions.run
         self.now = storage.clock.now
         # History tells what was given back, so an event must not outlive it.
         kept = [timedelta(days=number) for number in (days, history_days) if number]
         self._kept = min(kept) if kept else None
 
-    def add(self, events: Sequence[Document]) -> int:
-        """Store events, and return how many are new; those whose ids are known change nothing."""
+    def add(self, events: Sequence[Document]) -> Reported:
+        """Store events of players; those whose ids are known change nothing."""
+        return self.in_transaction(partial(self._add, events), "event", has_key=True)
+
+    def _add(self, events: Sequence[Document]) -> Reported:
+        ids = list({event["Player"]: None for event in events})
+        found = {p["_id"]: p for p in self._players.find({"_id": {"$in": ids}}, ["UserId"])}
+        owners = [player.get("UserId") for player in found.values()]
+        erased = erased_people(self._erasures, owners)
+        unknown = [id_ for id_ in ids if id_ not in found or found[id_].get("UserId") in erased]
+        kept = {event["_id"]: event for event in reversed(events) if event["Player"] not in unknown}
+        known = {e["_id"] for e in self._events.find({"_id": {"$in": [*kept]}}, ["_id"])}
         expires = {"ExpiresAt": self.now() + self._kept if self._kept else None}
-        known = 0
-        try:
-            self._events.insert_many([{**event, **expires} for event in events], ordered=False)
-        except BulkWriteError as error:
-            if not has_only_duplicate_keys(error):
-                raise
-            known = len(error.details["writeErrors"])
-        named = dict.fromkeys(event["Player"] for event in events)
-        self._erasures.reopen_named(named, lambda: (event.get("Text") for event in events))
-        return len(events) - known
+        if new := [{**event, **expires} for id_, event in kept.items() if id_ not in known]:
+            self._events.insert_many(new)
+        many = sum(event["Player"] not in unknown for event in events)
+        return Reported(len(new), many - len(new), unknown)
 
     def get(self, event_id: str, player_id: str) -> Document:
         found = self._events.find_one({"_id": event_id, **self._of(player_id)})
@@ -74,14 +85,3 @@ class GameEvents:
     def _of(self, player_id: str) -> Document:
         where: Document = {"Player": player_id}
         return {**where, "At": {"$gt": self.now() - self._kept}} if self._kept else where
-
-
-class EventTraces(FreeTexts):
-    """Personal data in the events of one database, for erasures."""
-
-    def __init__(self, db: Database[Document]) -> None:
-        self._events = db[GAME_EVENTS.name]
-        super().__init__(self._events, "Text")
-
-    def erase(self, ids: Sequence[str]) -> int:
-        return self._events.delete_many({"Player": {"$in": list(ids)}}).deleted_count

@@ -57,14 +57,13 @@ class Activity:
     def _page(
         self, kind: str, id_: str, sign_ins: list[Happening], window: Window
     ) -> tuple[int, Sequence[Happening]]:
-        unmoved = [_of_entry(entry) for entry in self._history.unmoved(kind, id_)]
-        others = [*sign_ins, *unmoved]
-        first = first_needed(window.start, len(others))
+        first = first_needed(window.start, len(sign_ins))
         # The other lines may all be on earlier pages or on this one, so read that many more.
         limit = window.start - first + window.limit
-        moved = self._history.moved(kind, id_, first, limit)
-        page = merge_page([_of_entry(entry) for entry in moved], others, window.start, window.limit)
-        return self._history.count_moved(kind, id_) + len(others), page
+        entries = self._history.of_subject(kind, id_, first, limit)
+        long = [_of_entry(entry) for entry in entries]
+        page = merge_page(long, sign_ins, window.start, window.limit)
+        return self._history.count_of_subject(kind, id_) + len(sign_ins), page
 
 
 def first_needed(start: int, others: int) -> int:
@@ -80,9 +79,8 @@ def merge_page(
 ) -> Sequence[Happening]:
     """Return a page of two merged lists; the long one starts at first_needed."""
     skipped = start - first_needed(start, len(others))
-    # By id: an entry that moved while the lists were read is in both.
-    lines = {line.id: line for line in (*others, *long)}.values()
-    return sorted(lines, reverse=True, key=lambda line: line[:2])[skipped : skipped + size]
+    lines = sorted((*others, *long), reverse=True, key=lambda line: line[:2])
+    return lines[skipped : skipped + size]
 
 
 def _of_entry(entry: Document) -> Happening:

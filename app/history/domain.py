@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.changes import KINDS
 from app.errors import Conflict
 from app.naming import Lookup, name_key
 from app.operations import Inverse, InverseByFields, OwnInverse, find_inverse, find_operation
@@ -28,7 +26,6 @@ SERVED = (
     "Undoes",
     "Warning",
 )
-_ID = re.compile(rf"({'|'.join(KINDS)}):([^:]+):([^:]+)(?::.+)?", re.ASCII)
 
 
 class CannotUndo(Conflict):
@@ -90,12 +87,6 @@ def _batch_of(entry: Document) -> str | None:
     return own.removeprefix("batch ").partition(":")[0] if own and key else None
 
 
-def subject_of(entry_id: str) -> tuple[str, str] | None:
-    """Return the kind and the id of the document in an entry's id; None if it is malformed."""
-    match = _ID.fullmatch(entry_id)
-    return (match[1], match[2]) if match else None
-
-
 def inverse_of(entry: Document) -> Inverse | OwnInverse:
     """Return the inverse of an entry, or raise CannotUndo."""
     kind = entry["Subject"]["Kind"]
@@ -128,7 +119,7 @@ def path_root(change: Document) -> str:
 
 
 def matches(entry: Document, filters: Filters, derived: Document) -> bool:
-    """Tell whether an entry that has not moved yet matches the filters of a list."""
+    """Tell whether an entry matches the filters of a list."""
     return all(_conditions(entry, filters, derived))
 
 

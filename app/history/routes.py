@@ -30,7 +30,7 @@ from app.http.json import json_response
 from app.http.lists import PageNumberArgs, cursor_response, page_size, paged_list
 from app.items.undo import Spent
 from app.naming import Lookup
-from app.openapi.examples import ENTRY, ITEM
+from app.openapi.examples import ENTRY, ITEM, UNDO_ENTRY
 from app.paging import Page
 from app.players.store import Players
 from app.types import Document
@@ -63,8 +63,7 @@ users = current(Users)
 def list_history(args: Document) -> Response:
     """List changes of players, users and the catalogue
 
-    Newest first. Changes of users need the role `users.query`, those of roles `staff.manage`. A
-    change appears within two seconds, and at once in the history of its player or user.
+    Newest first. Changes of users need the role `users.query`, those of roles `staff.manage`.
     """
     return cursor_response(search(args, page_size(args)))
 
@@ -83,7 +82,7 @@ def get_history_entry(entry_id: str) -> Document:
     UNDO,
     "/<entry_id>/undo",
     UndoSchema,
-    AlreadyUndone(ENTRY, ENTRY.replace(":7", ":9")),
+    AlreadyUndone(ENTRY, UNDO_ENTRY),
     CannotUndo(ENTRY, "a registration is never undone"),
     Spent(ITEM, 5, 3),
     ChangedSince(ITEM),
@@ -117,7 +116,7 @@ def undo_change(args: Document, entry_id: str) -> Response:
 def list_player_history(args: Document, key: Lookup) -> Response:
     """List the changes of a player
 
-    Newest first. A change appears at once.
+    Newest first.
     """
     return cursor_response(page(args, page_size(args), ("player",), players.get_id_ever(key)))
 
@@ -128,7 +127,7 @@ def list_player_history(args: Document, key: Lookup) -> Response:
 def list_user_history(args: Document, key: Lookup) -> Response:
     """List the changes of a user
 
-    Newest first. A change appears at once.
+    Newest first.
     """
     return cursor_response(page(args, page_size(args), ("user",), users.get(key, "_id")["_id"]))
 

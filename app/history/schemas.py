@@ -8,7 +8,7 @@ from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, page_of
 from app.naming import NAME_LENGTH
-from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
+from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
 from app.operations import operation_names
 
 AT = "2026-01-31T19:04:21.250Z"
@@ -91,7 +91,7 @@ EntryPageSchema = page_of(EntrySchema, CursorPageSchema)
 class UndoSchema(EntrySchema):
     """The entry of an undo; with DryRun, the one that an undo would leave."""
 
-    Id = Text(allow_none=True, example=ENTRY.replace(":7", ":9"), description="Null with DryRun.")
+    Id = Text(allow_none=True, example=UNDO_ENTRY, description="Null with DryRun.")
     At = Moment(allow_none=True, example=AT, description="Null with DryRun.")
     Operation = Text(example="undo")
     Arguments = fields.Dict(metadata={"example": {"Id": ENTRY}})

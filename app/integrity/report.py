@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 import click
 
-from app.integrity.scan import Finding
 from app.naming import printable
+from app.storage.schema.explain_validator import Fault
 from app.types import Document
 
 # The id of a refresh token is its hash: a report shows only enough digits to distinguish tokens.
 TOKEN_HASH_DIGITS_SHOWN = 8
+CLASH = "another has the same key, or it was being changed"
 
 
 class Report:
@@ -21,62 +22,47 @@ class Report:
     def __init__(self, repair: bool) -> None:
         self._repair = repair
         self._checked: Counter[str] = Counter()
+        self._notes: dict[tuple[str, str], list[str]] = defaultdict(list)
         self._repairable = self._repaired = self.unrepaired = 0
 
-    def add_collection_fault(self, name: str, fault: str) -> None:
-        """Report a missing index, a missing validator or duplicate keys."""
-        self.unrepaired += 1
-        self._repairable += not self._repair
-        _print(f"{name}: {fault} ({'needs manual repair' if self._repair else 'can be repaired'})")
+    def count(self, name: str, count: int) -> None:
+        """Count the documents that were checked."""
+        self._checked[name] += count
 
-    def add_returned(self, name: str, id_: str, is_text: bool, is_repaired: bool) -> None:
-        """Report an erased person whose data has returned, or who is named in a text."""
-        fault = "names somebody who was erased" if is_text else "was erased, but exists again"
-        self._add_repairable(f"{name} {printable(id_)}: {fault}", is_repaired)
+    def add(
+        self, fault: str, is_repairable: bool, is_repaired: bool = False, why_not: str = ""
+    ) -> None:
+        """Report a fault, and whether it can be or was repaired."""
+        self.unrepaired += not is_repaired
+        self._repaired += is_repaired
+        self._repairable += is_repairable
+        outcome = "can be repaired" if is_repairable else "needs manual repair"
+        if self._repair and is_repairable:
+            outcome = "repaired" if is_repaired else f"not repaired: {why_not}"
+        _print(f"{fault} ({outcome})")
 
-    def add_unfinished(self, kind: str, id_: str, is_repaired: bool) -> None:
-        """Report a change of several documents that is not finished."""
-        self._add_repairable(f"{kind} {printable(id_)}: is not finished", is_repaired)
+    def add_fault(
+        self, name: str, document: Document, fault: Fault, is_repairable: bool, is_repaired: bool
+    ) -> None:
+        """Report a fault of a document."""
+        line = f"{_label(name, document)}: {printable(fault.where)} {printable(fault.what)}"
+        self.add(line, is_repairable, self._repair and is_repaired, CLASH)
 
     def add_lost_player(self, last: Document) -> None:
         """Report a player that is in neither collection, with its last history entry."""
-        self.unrepaired += 1
-        subject, at = last["Subject"], last["At"].isoformat(timespec="seconds")
-        done = "restored" if last["Operation"] == "undo" else "deleted"
-        fault = (
-            f"was {done} at {at}, but is neither among the players nor among the deleted players"
-        )
-        name = f" ({printable(subject['Name'])})" if isinstance(subject.get("Name"), str) else ""
-        _print(
-            f"players {subject['Id']}{name}: {fault}: restore it from another dump "
-            "(needs manual repair)"
-        )
+        at = last["At"].isoformat(timespec="seconds")
+        fault = f"was deleted at {at}, but is neither among the players nor among the deleted"
+        label = _label("players", {**last["Subject"], "_id": last["Subject"]["Id"]})
+        self.add(f"{label}: {fault} players: restore it from another dump", is_repairable=False)
 
-    def _add_repairable(self, fault: str, is_repaired: bool) -> None:
-        outcome = "repaired" if is_repaired else "not repaired: it is in progress"
-        self.unrepaired += not is_repaired
-        self._repaired += is_repaired
-        self._repairable += 1
-        _print(f"{fault} ({outcome if self._repair else 'can be repaired'})")
+    def add_note(self, name: str, id_: str, note: str) -> None:
+        """Note what may be a fault; notes are printed together."""
+        self._notes[name, note].append(id_)
 
-    def add_findings(self, name: str, count: int, findings: list[Finding]) -> None:
-        """Report the findings of a batch of count documents."""
-        self._checked[name] += count
-        for finding in findings:
-            is_repaired = self._repair and finding.is_repaired
-            self.unrepaired += not is_repaired
-            self._repaired += is_repaired
-            self._repairable += finding.is_repairable
-            where, what = printable(finding.fault.where), printable(finding.fault.what)
-            _print(f"{_label(finding)}: {where} {what} ({self._outcome(finding)})")
-
-    def _outcome(self, finding: Finding) -> str:
-        if not finding.is_repairable:
-            return "needs manual repair"
-        if not self._repair:
-            return "can be repaired"
-        not_repaired = "not repaired: another has the same key, or it was being changed"
-        return "repaired" if finding.is_repaired else not_repaired
+    def print_notes(self) -> None:
+        for (name, note), ids in sorted(self._notes.items()):
+            more = f" and {len(ids) - 1:,} others" if len(ids) > 1 else ""
+            _print(f"Note: {name} {printable(ids[0])}{more}: {note}")
 
     def summary(self, database: str) -> str:
         checked = ", ".join(f"{count} {name}" for name, count in self._checked.items() if count)
@@ -90,13 +76,13 @@ class Report:
         return f"{database}: checked {checked or 'nothing'}; {outcome}."
 
 
-def _label(finding: Finding) -> str:
-    id_ = str(finding.document["_id"])
-    if finding.collection == "refresh_tokens":
+def _label(collection: str, document: Document) -> str:
+    id_, name = str(document["_id"]), document.get("Name")
+    if collection == "refresh_tokens":
         id_ = f"{id_[:TOKEN_HASH_DIGITS_SHOWN]}..."
-    name = finding.document.get("Name")
-    name_shown = f" ({printable(name)})" if isinstance(name, str) else ""
-    return f"{finding.collection} {printable(id_)}{name_shown}"
+    return f"{collection} {printable(id_)}" + (
+        f" ({printable(name)})" if isinstance(name, str) else ""
+    )
 
 
 def _print(line: str) -> None:

@@ -9,15 +9,12 @@ from app.errors import NotFound
 from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, slot_records
 from app.objects.domain import is_stack_limit
 from app.objects.store import KnownObjects
-from app.players.domain import TRANSFER
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage.client import Storage
-from app.storage.committed import committed
-from app.storage.journal import UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
-BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
+BAGS = CollectionPlan("bags", BAG_SHAPE)
 # The maps of slots by collection. The copy of a deleted player returns if the deletion is undone.
 HOLDERS = {
     PLAYERS.name: ("Inventory", "Bank"),
@@ -29,7 +26,7 @@ HOLDERS = {
 
 class Bags:
     def __init__(self, storage: Storage) -> None:
-        self._storage, self._bags = storage, storage.db[BAGS.name]
+        self._db, self._bags = storage.db, storage.db[BAGS.name]
 
     def get(self, bag_id: str) -> Document:
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
@@ -61,26 +58,39 @@ class Bags:
         return self._bags.find_one({"_id": bag_id}, ["_id"]) is not None
 
     def is_carried(self, bag_id: str) -> bool:
-        """Tell whether a bag is in a slot, is being transferred, or returns with a deleted player.
+        """Tell whether a bag is in a slot, or returns with a deleted player.
 
-        This reads all at one moment, because a bag that moves could be missed in both places. The
-        service only moves bags, so one that is nowhere stays there until a give-back, which is
-        alone (Marks.hold). Only a game or an import may put it into a slot meanwhile.
+        In a transaction, which reads all at one moment: a bag that moves could else be missed.
         """
-        moving = {f"{TRANSFER}.Changes.Before.BagId": bag_id}
-        with self._storage.client.start_session(snapshot=True) as session:
-            for name, fields in HOLDERS.items():
-                where = {"$or": [moving, *(_holds(field, bag_id) for field in fields)]}
-                if committed(self._storage.db[name]).find_one(where, ["_id"], session=session):
-                    return True
-        return False
+        return any(
+            self._db[name].find_one({"$or": [_holds(field, bag_id) for field in fields]}, ["_id"])
+            for name, fields in HOLDERS.items()
+        )
+
+    def write(self, bag_id: str) -> None:
+        """Write a bag that is given back: of two transactions with one bag, only one commits."""
+        self._bags.update_one({"_id": bag_id}, {"$inc": {"Version": 1}})
 
 
 def _holds(field: str, bag_id: str) -> Document:
-    """Return the condition that a map of slots has a bag; a game may have stored no map."""
+    return {"$expr": {"$in": [bag_id, _bags(field)]}}
+
+
+def _bags(field: str) -> Document:
+    """Return the expression for the bags in a map of slots; a game may have stored no map."""
     is_map = {"$eq": [{"$type": f"${field}"}, "object"]}
     slots = {"$objectToArray": {"$cond": [is_map, f"${field}", {}]}}
-    return {"$expr": {"$in": [bag_id, {"$map": {"input": slots, "in": "$$this.v.BagId"}}]}}
+    return {"$map": {"input": slots, "in": "$$this.v.BagId"}}
+
+
+def bags_in_slots(field: str) -> list[Document]:
+    """Return the stages that find the id of each bag in the slots of a collection."""
+    return [
+        {"$project": {"Bags": _bags(field)}},
+        {"$unwind": "$Bags"},
+        {"$match": {"Bags": {"$type": "string"}}},
+        {"$group": {"_id": "$Bags"}},
+    ]
 
 
 class Catalogue:

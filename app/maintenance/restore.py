@@ -13,7 +13,8 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, NamedTuple
 
 from app.changes import Intent
@@ -27,10 +28,13 @@ from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT
+from app.storage.schema.upgrade import UpgradeRefused
 from app.types import Document
 
 # The limits of MongoDB, in bytes.
 SMALLEST, LARGEST = 5, 16 * 1024 * 1024
+# A manifest has some kB.
+LARGEST_MANIFEST = 2**20
 # What the standard library raises for files that are damaged in one way or another.
 UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
@@ -78,6 +82,7 @@ def restore_backup(
     total = sum(each["Count"] for each in manifest["Collections"])
     with progress("Checking", total) as advance:
         found = [_check(archive, each, advance) for each in manifest["Collections"]]
+    _require_no_more(archive, found)
     db = storage.db
     store.make_room(db, replace)
     with progress("Restoring", total) as advance:
@@ -89,28 +94,40 @@ def restore_backup(
         for collection in found:
             store.complete(db, collection)
             advance(1)
-    init_database(db, COLLECTIONS, is_restore=True)
+    try:
+        init_database(db, COLLECTIONS, is_restore=True)
+    except UpgradeRefused:
+        # All of it is there, for the older release to finish its work.
+        store.restore_erasures(db)
+        store.end_restore(db)
+        raise
     store.restore_erasures(db)
     returned = list(erasures.find_returned())
-    # The service finishes what cannot be finished now.
     erasures.erase_again(returned, intent)
     # Where the log of events goes on was a moment of another server, or of a dropped collection.
     Feed(storage).catch_up()
     store.end_restore(db)
-    return Restored(manifest, total, {trace.user_id for trace in returned})
+    return Restored(manifest, total, {found.user_id for found in returned})
 
 
 def _open(file: IO[bytes]) -> tuple[zipfile.ZipFile, Document]:
     """Open a backup; return its manifest, too."""
     try:
         archive = zipfile.ZipFile(file)
+        if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+            raise ValueError(f"{MANIFEST} is too large")
         manifest = json.loads(archive.read(MANIFEST))
-        release, number = manifest["Release"], manifest["Format"]
-        schema = manifest["SchemaVersion"]
+        number, schema, collections = map(manifest.get, ("Format", "SchemaVersion", "Collections"))
+        numbers = [number, schema, *(each["Count"] for each in collections)]
+        texts = [manifest["Release"], manifest["At"], *(each["Name"] for each in collections)]
+        if not all(type(each) is int and each >= 0 for each in numbers):
+            raise ValueError(f"{MANIFEST} has a wrong number")
+        if not all(isinstance(each, str) for each in texts):
+            raise TypeError(f"{MANIFEST} has a wrong name")
     except UNREADABLE as error:
         raise NoBackup(error) from error
     if number > FORMAT or schema > CURRENT:
-        raise BackupTooNew(release, schema, CURRENT)
+        raise BackupTooNew(manifest["Release"], schema, CURRENT)
     return archive, manifest
 
 
@@ -122,6 +139,8 @@ def _check(
     try:
         values = store.from_json([entry["Options"], entry["Indexes"]])
         collection = store.Collection(entry["Name"], *values)
+        if not all(isinstance(one, dict) for one in (collection.options, *collection.indexes)):
+            raise TypeError("its options or indexes are not objects")
         for document in _documents(archive, collection):
             digest.update(document)
             count += 1
@@ -132,6 +151,13 @@ def _check(
     if not is_whole:
         raise DamagedBackup(entry["Name"], "the documents are not those of the manifest")
     return collection
+
+
+def _require_no_more(archive: zipfile.ZipFile, found: Sequence[store.Collection]) -> None:
+    """Raise NoBackup unless a file contains each of its collections once, and nothing else."""
+    known = Counter([MANIFEST, *(f"{each.name}.bson" for each in found if not each.is_view)])
+    if Counter(archive.namelist()) != known or len({each.name for each in found}) < len(found):
+        raise NoBackup(f"it does not contain what its {MANIFEST} names, or more")
 
 
 def _documents(archive: zipfile.ZipFile, collection: store.Collection) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
@@ -17,11 +18,14 @@ from pymongo.errors import OperationFailure
 from app.errors import Conflict
 from app.storage import bulk
 from app.storage.client import LONG_WORK_SECONDS, Storage
-from app.storage.erasure_records import ERASURES
+from app.storage.events import LEASE, LEASE_TIME, LOCKS
+from app.storage.fence import ERASURES
 from app.storage.schema.migrations import RESTORING, VERSIONS, version_of
+from app.storage.schema.upgrade import GONE_OF_ERASURES
 from app.types import Document
 
 BATCH = 1000
+PAUSE_SECONDS = 0.5
 # SnapshotTooOld, and SnapshotUnavailable: a collection has another index than at the moment.
 SNAPSHOT_LOST = (239, 246)
 SNAPSHOT_WINDOW = "minSnapshotHistoryWindowInSeconds"
@@ -41,6 +45,13 @@ class NotEmpty(Conflict):
         "The database '{name}' is not empty: '{collection}' has documents. Nothing was written. To "
         "delete all collections of the database first, also those of the game, stop the service "
         "and the game, and add --replace {name}."
+    )
+
+
+class ServiceRunning(Conflict):
+    sentence = (
+        "The service is using the database '{name}': stop it on all machines first, and the game, "
+        "too. Nothing was written."
     )
 
 
@@ -143,16 +154,28 @@ def from_json(value: Any) -> Any:
     return json_util.loads(json.dumps(value), json_options=JSON)
 
 
+def require_no_service(db: Database[Document]) -> None:
+    """Raise ServiceRunning if a worker holds the lease of the events; wait for one that is gone."""
+    deadline = time.monotonic() + LEASE_TIME.total_seconds() + PAUSE_SECONDS
+    while db[LOCKS.name].find_one({**LEASE, "$expr": {"$gt": ["$Until", "$$NOW"]}}):
+        if time.monotonic() > deadline:
+            raise ServiceRunning(db.name)
+        time.sleep(PAUSE_SECONDS)
+
+
 def make_room(db: Database[Document], replace: str | None) -> None:
     """Delete all collections; raise NotEmpty if they have documents and are not to be replaced.
 
     From the first write on, the collection 'restoring' marks an unfinished restore, which may be
     repeated. It holds the former records of erasures, of which the backup may know nothing.
     """
+    require_no_service(db)
     found = {collection["name"] for collection in _list_collections(db)}
     with pymongo.timeout(LONG_WORK_SECONDS):
         if RESTORING not in found:
-            for name in sorted(found - {VERSIONS}) if replace != db.name else ():
+            # What db init writes may be there.
+            own = {VERSIONS, LOCKS.name}
+            for name in sorted(found - own) if replace != db.name else ():
                 if db[name].find_one({}, ["_id"]):
                     raise NotEmpty(db.name, name)
             if ERASURES.name in found:
@@ -186,8 +209,9 @@ def complete(db: Database[Document], collection: Collection) -> None:
 
 
 def restore_erasures(db: Database[Document]) -> None:
-    """Add the kept records of erasures."""
-    db[RESTORING].aggregate([{"$merge": {"into": ERASURES.name, "whenMatched": "replace"}}])
+    """Add the kept records of erasures, which an older release may have written."""
+    merge = {"$merge": {"into": ERASURES.name, "whenMatched": "replace"}}
+    db[RESTORING].aggregate([{"$unset": [*GONE_OF_ERASURES]}, merge])
 
 
 def end_restore(db: Database[Document]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from app.auth import guard
 from app.auth.callers import Caller, Callers, NotPeer
 from app.auth.permissions import RIGHTS, Permission
-from app.changes import Applied
+from app.changes import Applied, Intent, Rule
 from app.errors import RoleMissing
 from app.http.context import current
 from app.http.intents import intent
@@ -18,7 +17,7 @@ from app.moderation.domain import READS, impose, lift
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import MUTE, Penalty
 from app.naming import Lookup
-from app.staff.store import Roles
+from app.staff.store import TURN, Roles
 from app.types import Document
 from app.users.store import Users
 
@@ -49,12 +48,19 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
     meant = intent(IMPOSE[penalty], why, **told)
     if penalty is MUTE:
         return users.change(account, READS, rule, meant)
-    user = users.get(account, *RIGHTS)
-    # Whoever may not ban the account is told so by the rule, not that it is the last of its kind.
-    with roles.keeping_one(user) if may_punish(caller, user) else nullcontext():
-        applied = users.change_and_sweep(account, READS, rule, meant)
+    applied = users.in_transaction(partial(_ban, account, rule, meant), meant, TURN)
+    users.sweep_tokens(account)
     callers.forget()
     return applied
+
+
+def _ban(account: Lookup, rule: Rule, intent: Intent) -> Applied:
+    if earlier := users.find_earlier(account, intent):
+        return earlier
+    # Whoever may not ban the account is told so by the rule, not that it is the last of its kind.
+    decision = users.decide(account, READS, rule, intent)
+    roles.keep_one(users.get(account, *RIGHTS))
+    return users.write(decision)
 
 
 def may_punish(caller: Caller, user: Document) -> bool:

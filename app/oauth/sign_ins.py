@@ -96,25 +96,25 @@ def _check_code(user: Document, code: str) -> None:
 
 
 def refresh(refresh_token: str) -> Issued:
-    found = refresh_tokens.find(refresh_token)
-    if found is None:
-        # Only invalid tokens count: failures from the same address never block a valid one.
-        with guess_by_address().attempt():
-            raise bad_refresh_token()
+    if issued := refresh_tokens.rotate(refresh_token, _require_valid):
+        return issued
+    # Only invalid tokens count: failures from the same address never block a valid one.
+    with guess_by_address().attempt():
+        raise bad_refresh_token()
+
+
+def _require_valid(token: Document) -> None:
+    """Raise unless a token is still valid for its account, and the account may use it."""
+    fields = ("Name", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE)
     try:
-        user = users.get(
-            Lookup.parse(found["UserId"]),
-            *("Name", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE),
-        )
+        user = users.get(Lookup.parse(token["UserId"]), *fields)
     except NotFound:
         raise bad_refresh_token() from None
     tracing.note(user=user["Name"])
-    if user["PasswordVersion"] != found.get("PasswordVersion"):
+    if user["PasswordVersion"] != token.get("PasswordVersion"):
         raise bad_refresh_token()
     require_access(user)
     require_factor(user)
-    # Rotate last: if an earlier step fails, the client still has a valid refresh token.
-    return refresh_tokens.rotate(found)
 
 
 def require_access(user: Document) -> None:

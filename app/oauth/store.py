@@ -10,22 +10,23 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pymongo.errors import PyMongoError
 
 from app.errors import NotOwned
-from app.oauth.domain import SignIn, bad_refresh_token
+from app.oauth.domain import SignIn
 from app.paging import CursorPage
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.committed import confirm, confirm_absent
-from app.storage.erasure_records import ErasureRecords
+from app.storage.fence import ERASURES, require_not_erased
 from app.storage.paging import newest_first
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, FLAG, GUID, MOMENT, TEXT, object_shape
+from app.storage.transactions import after_commit
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
@@ -64,6 +65,8 @@ TRIMMED = 100
 MOST_SIGN_INS = 100
 LAST_TO_END_FIRST = [("ExpiresAt", -1), ("_id", 1)]
 
+Result = TypeVar("Result")
+
 
 class Issued(NamedTuple):
     """A new refresh token; only its hash is stored."""
@@ -88,7 +91,8 @@ class RefreshTokens:
     def __init__(self, storage: Storage, lifetime: int, most: int) -> None:
         self._tokens = storage.db[REFRESH_TOKENS.name]
         self._users = storage.db["users"]
-        self._erasures = ErasureRecords(storage.db)
+        self._erasures = storage.db[ERASURES.name]
+        self._transactions = storage.transactions
         self._clock = storage.clock
         self._lifetime = timedelta(seconds=lifetime)
         self._most = most
@@ -108,7 +112,8 @@ class RefreshTokens:
         self, user_id: str, password_version: int, lifetime: timedelta, **about: Any
     ) -> Issued:
         now, chain = self._clock.now(), str(uuid.uuid4())
-        issued = self._add(user_id, password_version, chain, now + lifetime, BeganAt=now, **about)
+        add = partial(self._add, user_id, password_version, chain, now + lifetime)
+        issued = self._run(partial(add, BeganAt=now, **about))
         self._trim(user_id, is_session=bool(about))
         self._note_sign_in(user_id, now)
         return issued
@@ -182,7 +187,7 @@ class RefreshTokens:
         """Return the sign-ins of tokens that are sorted by descending end."""
         found: dict[str, SignIn] = {}
         for token in tokens:
-            # During a refresh, or after a crash in one, a chain has two tokens.
+            # Until 0.4.0, a crash during a refresh left a chain with two tokens.
             found.setdefault(token["Chain"], self._sign_in(token))
         return list(found.values())
 
@@ -202,6 +207,7 @@ class RefreshTokens:
         self, user_id: str, password_version: int, chain: str, ends: datetime, **about: Any
     ) -> Issued:
         issued = Issued(user_id, chain, str(uuid.uuid4()))
+        require_not_erased(self._erasures, (), {"By": {"UserId": user_id}})
         self._tokens.insert_one(
             {
                 "_id": _hash(issued.token),
@@ -213,7 +219,6 @@ class RefreshTokens:
                 **about,
             }
         )
-        self._erasures.reopen_named({user_id: None})
         return issued
 
     def _trim(self, user_id: str, is_session: bool) -> None:
@@ -236,57 +241,53 @@ class RefreshTokens:
                 "Tokens beyond the limit were not removed, the next sign-in retries: %s", error
             )
 
-    def find(self, token: str) -> Document | None:
-        """Return the document of a valid token; revoke the chain of a used one."""
-        id_ = _hash(token)
-        found = self._tokens.find_one({"_id": id_})
-        if found is None:
-            confirm_absent(self._tokens, {"_id": id_})
-            return None
-        if found["ExpiresAt"] <= self._clock.now() or found.get("IsSession"):
-            return None
-        if found["Used"]:
-            # On a primary that is cut off, the use of the token may still be rolled back.
-            confirm(self._tokens, {"_id": id_, "Used": True})
-            self.revoke_chain(found["Chain"])
-            return None
-        return found
+    def rotate(self, token: str, require: Callable[[Document], None]) -> Issued | None:
+        """Exchange a token for the next one of its chain; None if it is unknown, used or expired.
 
-    def rotate(self, found: Document) -> Issued:
-        """Exchange a token for the next one of its chain."""
-        # Insert first: after a crash in between, the old token still works.
-        began = {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
-        ends = self._clock.now() + self._lifetime
-        issued = self._add(found["UserId"], found["PasswordVersion"], found["Chain"], ends, **began)
-        unused = {"_id": found["_id"], "Used": False}
-        if not self._tokens.update_one(unused, {"$set": {"Used": True}}).matched_count:
-            self.revoke_chain(found["Chain"])
-            raise bad_refresh_token()
+        If it was used before, the whole chain is revoked. ``require`` raises unless the account may
+        still use the token, which then stays as it is.
+        """
+        return self._run(partial(self._rotate, token, require))
+
+    def _rotate(self, token: str, require: Callable[[Document], None]) -> Issued | None:
+        found, now = self._tokens.find_one({"_id": _hash(token)}), self._clock.now()
+        if found is None or found["ExpiresAt"] <= now or found.get("IsSession"):
+            return None
+        chain, began = found["Chain"], {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
+        if found["Used"]:
+            self._revoke(chain)
+            return None
+        require(found)
+        ends = now + self._lifetime
+        issued = self._add(found["UserId"], found["PasswordVersion"], chain, ends, **began)
+        self._tokens.update_one({"_id": found["_id"]}, {"$set": {"Used": True}})
         return issued
 
-    def revoke_chain(self, chain: str) -> None:
-        """Revoke a chain by deleting its unused tokens; without them the chain is invalid.
+    def _run(self, step: Callable[[], Result]) -> Result:
+        # Nobody need look before repeating it.
+        return self._transactions.run(step, "sign-in", has_key=True)
 
-        There is one, or a few after crashes during a refresh. Used tokens are swept later.
-        """
+    def revoke_chain(self, chain: str) -> None:
+        """Revoke a chain by deleting its unused token; without it the chain is invalid."""
+        self._run(partial(self._revoke, chain))
+
+    def _revoke(self, chain: str) -> None:
         self._tokens.delete_many({"Chain": chain, "Used": False})
-        bulk.sweep(self._tokens, {"Chain": chain})
+        # Used tokens are swept: they are void anyway.
+        after_commit(partial(bulk.sweep, self._tokens, {"Chain": chain}))
 
     def end_sign_in(self, user: Document, chain: str) -> None:
-        if self._tokens.find_one({"Chain": chain, **self._in_use(user)}, ["_id"]) is None:
-            raise NotOwned("sign-in", user["Name"])
-        self.revoke_chain(chain)
+        self._run(partial(self._end, user, {"Chain": chain, **self._in_use(user)}, "sign-in"))
 
     def revoke_token(self, user: Document, token: str) -> None:
-        mine = {
-            "_id": _hash(token),
-            "UserId": user["_id"],
-            "PasswordVersion": user["PasswordVersion"],
-        }
-        found = self._tokens.find_one(mine, ["Chain"])
+        own = {"UserId": user["_id"], "PasswordVersion": user["PasswordVersion"]}
+        self._run(partial(self._end, user, {"_id": _hash(token), **own}, "token"))
+
+    def _end(self, user: Document, where: Document, what: str) -> None:
+        found = self._tokens.find_one(where, ["Chain"])
         if found is None:
-            raise NotOwned("token", user["Name"])
-        self.revoke_chain(found["Chain"])
+            raise NotOwned(what, user["Name"])
+        self._revoke(found["Chain"])
 
 
 def _hash(token: str) -> str:

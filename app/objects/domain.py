@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from app.changes import SWAP_FIELDS, SubjectKind
+from app.changes import BOOKKEEPING, FORMER_FIELD, SubjectKind
 from app.errors import Conflict, NotFound
 from app.naming import name_fields
 from app.storage.schema.shapes import NAMED, changeable
@@ -39,7 +39,7 @@ TIME = "time"
 SHAPE = changeable({**NAMED, "Type": {"enum": [*TYPES, TIME]}})
 SUBJECT = SubjectKind("object", derived=("NameKey", "NameTails"))
 # Derived keys and bookkeeping, which are never served.
-INTERNAL = ("NameKey", "NameTails", *SWAP_FIELDS)
+INTERNAL = ("NameKey", "NameTails", *BOOKKEEPING, FORMER_FIELD)
 # The projection of the served fields.
 RECORD = dict.fromkeys(INTERNAL, 0)
 
@@ -88,7 +88,6 @@ def object_document(record: Document, version: int = 0) -> Document:
         **fields,
         **name_fields(record["Name"]),
         "Version": version,
-        "Journal": [],
     }
 
 

@@ -18,7 +18,6 @@ from app.operations import Operation, Prepared
 from app.paging import Page, Window
 from app.storage.client import Storage
 from app.storage.documents import ChangeableDocuments
-from app.storage.journal import UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import NAME_TAILS
 from app.storage.schema.plan import CollectionPlan, index
@@ -31,7 +30,6 @@ OBJECTS = CollectionPlan(
     SUBJECT.collection,
     SHAPE,
     (
-        UNMOVED,
         index("name", "Type", "NameKey", "_id"),
         index(NAME_TAILS, "Type", "NameTails", "NameKey", "_id"),
     ),

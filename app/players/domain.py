@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from app.auth.api_keys import PREFIX
 from app.changes import (
     ABSENT,
-    PENDING,
-    SWAP_FIELDS,
+    BOOKKEEPING,
+    FORMER_FIELD,
     Change,
     SubjectKind,
     is_same_value,
     restored,
 )
-from app.errors import Busy, Conflict, Damaged, Invalid, InvalidField, NotFound, Unavailable
+from app.errors import Conflict, Damaged, Invalid, InvalidField
 from app.former_names import carry_names
 from app.http.masking import masked
 from app.naming import (
@@ -41,7 +41,6 @@ from app.storage.schema.shapes import (
     NAMED,
     NOTES,
     SLOT_NUMBER,
-    STAMP,
     TEXT,
     changeable,
     integers,
@@ -58,11 +57,8 @@ SLOT: Document = {
     "additionalProperties": False,
 }
 SLOTS = map_of(SLOT_NUMBER, SLOT)
+# The field by which history records that a player was deleted.
 DELETED_AT = "DeletedAt"
-# The stamp of the copy in deleted_players that a player was restored from, until it is removed.
-RESTORED_FROM = "RestoredFrom"
-# Items on their way to another player, and what is needed to finish the transfer.
-TRANSFER = "TransferPending"
 # Path segments that are not player names, as in /api/v1/players/rank.
 PATHS = ("rank", "online", "bag")
 # Characters that a new name must not contain: they have a meaning in pages, chats or paths.
@@ -114,30 +110,22 @@ SHAPE = changeable(
         "CreationDate": MOMENT,
         **{name: field.shape for name, field in FIELDS.items()},
     },
-    # Set while the player is being moved to deleted_players.
-    {
-        "Notes": NOTES,
-        "FormerNames": ARRAY,
-        DELETED_AT: MOMENT,
-        RESTORED_FROM: STAMP,
-        PENDING: FLAG,
-        TRANSFER: {},
-    },
+    # Set while the person it belongs to is being erased.
+    {"Notes": NOTES, "FormerNames": ARRAY, "ErasedAt": MOMENT},
 )
 # Fields derived from the name and from former names.
 NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")
 SUBJECT = SubjectKind(
     "player",
     derived=NAME_FIELDS,
-    hidden=(TRANSFER,),
+    hidden=("ErasedAt",),
     unquoted=("Notes",),
     carried=carry_names,
 )
 # Separate endpoints serve these fields.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
-MARKS = (DELETED_AT, RESTORED_FROM, PENDING, TRANSFER)
-INTERNAL = (*NAME_FIELDS, *MARKS, *SWAP_FIELDS)
+INTERNAL = (*NAME_FIELDS, "ErasedAt", *BOOKKEEPING, FORMER_FIELD)
 # The projection of a served player: all fields but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
@@ -165,6 +153,10 @@ class WasDeleted(Conflict):
     sentence = "The player was deleted: undo the deletion in history to restore it."
 
 
+class WasErased(Conflict):
+    sentence = "The player belongs to somebody who was erased."
+
+
 class SavedSince(Conflict):
     code = "VERSION_CHANGED"
     sentence = "The player has changed: its Version is now {version}."
@@ -172,16 +164,6 @@ class SavedSince(Conflict):
 
 class CharacterChanged(Conflict):
     sentence = "The player has changed: its {field} is different now."
-
-
-class BeingRestored(Unavailable):
-    sentence = "The player is being restored; please try again."
-    retry_after = 1
-
-
-class BeingTransferred(Unavailable):
-    sentence = "Items of the player are on their way to another one; please try again."
-    retry_after = 1
 
 
 class NotKept(Conflict):
@@ -241,54 +223,18 @@ def save(
 
     If only unrecorded fields change, the change has no entry.
     """
-    if isinstance(player.get(DELETED_AT), datetime):
-        raise WasDeleted
-    if PENDING in player:
-        raise BeingRestored
     if version is not None and whole(player.get("Version")) != version:
         raise SavedSince(player.get("Version"))
     name = fields.get("Name")
     derived = rename(player, name=name).fields if name is not None else {}
-    answer = {"Id": player["_id"], "Name": name or player.get("Name"), "Version": player["Version"]}
+    answer = {
+        "Id": player["_id"],
+        "Name": name or player.get("Name"),
+        "Version": player.get("Version"),
+    }
     changed = {name for name, value in fields.items() if not is_same_value(player.get(name), value)}
     has_entry = not changed or not changed <= set(unrecorded)
     return Change({**fields, **derived}, answer, has_entry, is_large=True)
-
-
-def mark_deleted(player: Document, *, now: datetime, online_since: datetime | None) -> Change:
-    """Mark a player that is about to be deleted."""
-    require_not_deleted(player)
-    require_no_transfer(player)
-    if is_online(player, online_since):
-        raise PlayerOnline(str(player.get("Name")))
-    return Change({DELETED_AT: now}, {"Id": player["_id"], "Name": player.get("Name")})
-
-
-def refuse_restoring(player: Document) -> Change:
-    """Refuse to restore a player that exists; a marked one is about to be moved."""
-    if isinstance(player.get(DELETED_AT), datetime):
-        raise Busy("player")
-    raise PlayerIsBack
-
-
-def require_no_transfer(player: Document) -> None:
-    """Raise BeingTransferred for a player whose transfer is not finished."""
-    if isinstance(player.get(TRANSFER), dict):
-        raise BeingTransferred
-
-
-def without_marks(player: Document) -> Document:
-    """Return a player without the marks of a deletion."""
-    return {name: value for name, value in player.items() if name not in MARKS}
-
-
-def require_not_deleted(player: Document) -> None:
-    """Raise NotFound for a player that is being deleted."""
-    if PENDING in player:
-        raise BeingRestored
-    # A game that saves all fields of its own class stores null here.
-    if isinstance(player.get(DELETED_AT), datetime):
-        raise NotFound("player", player["_id"])
 
 
 def check_name(name: str) -> None:
@@ -335,7 +281,7 @@ def _check_given_name(name: str, shortest: int, longest: int) -> None:
         raise Invalid("Must not look like a token, key or hash.")
 
 
-def defaults(now: datetime) -> Document:
+def defaults(now: datetime | None) -> Document:
     """Return the default fields of a player; they lack the name and the user."""
     values = {name: deepcopy(field.default) for name, field in FIELDS.items()}
     return {**values, "CreationDate": now}
@@ -351,7 +297,6 @@ def player_document(record: Document, version: int = 0) -> Document:
         **fields,
         **name_fields(record["Name"]),
         "Version": version,
-        "Journal": [],
     }
 
 

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from pymongo.errors import DuplicateKeyError, OperationFailure
+from pymongo import ReturnDocument
+from pymongo.errors import OperationFailure, PyMongoError
 
-from app.changes import PENDING, Applied, Change, Intent, Rule
-from app.errors import NotFound, Unavailable
+from app.changes import Applied, Change, Intent, Rule
+from app.errors import NotFound, OutcomeUnknown
 from app.former_names import KEY_PATH, only_one
 from app.naming import Lookup
 from app.paging import Page, Window
 from app.players.domain import (
-    DELETED_AT,
     NAME_FIELDS,
     RECORD,
-    RESTORED_FROM,
     SHAPE,
     SUBJECT,
-    TRANSFER,
     PlayerNameTaken,
     WasDeleted,
+    WasErased,
     public_player,
-    require_not_deleted,
     save,
     with_changeable_maps,
     with_maps,
 )
-from app.storage.bulk_swap import Swapped, Wanted
+from app.storage.changes import Outcome, Wanted
 from app.storage.client import Storage, by_key
-from app.storage.committed import majority_holds
 from app.storage.documents import NamedDocuments
-from app.storage.errors import is_forbidden
-from app.storage.journal import NOTED, UNMOVED
+from app.storage.errors import explain, is_forbidden
+from app.storage.fence import ERASURES, erased_people
+from app.storage.history import NOTED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import NAME_TAILS
 from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import GUID, MOMENT, STAMP, object_shape
+from app.storage.schema.shapes import GUID, MOMENT, object_shape
 from app.types import Document, whole
 
 # The orders of lists, by field and direction, each with its index.
@@ -53,19 +51,15 @@ ORDERS = {
     ("lastonline", True): Order("last_online", [("LastOnline", 1), ("NameKey", 1)]),
     ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
 }
-# These fields show a change that the player is being deleted or restored.
-UNSETTLED = (DELETED_AT, PENDING)
 RECORD_WITH_VERSION = {name: 0 for name in RECORD if name != "Version"}
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 # The largest int64; the JSON encoder does not accept arbitrarily large integers.
 LARGEST_TOTAL = 2**63 - 1
-TRANSFERRING: Document = {f"{TRANSFER}.Id": {"$exists": True}}
 ONLINE_ONLY = {"partialFilterExpression": {"Online": True}}
 PLAYERS = CollectionPlan(
     "players",
     SHAPE,
     (
-        UNMOVED,
         NOTED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
@@ -79,12 +73,6 @@ PLAYERS = CollectionPlan(
         # Online is always true here, but as a key it lets the index cover a count.
         index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE_ONLY),
         index("online_by_time", "Online", "LastSeen", **ONLINE_ONLY),
-        *(
-            index(name, field, partialFilterExpression={field: {"$exists": True}})
-            for name, field in (("deleted", DELETED_AT), ("restored", RESTORED_FROM))
-        ),
-        # Null once the transfer is finished.
-        index("transfer", TRANSFER + ".Id", partialFilterExpression=TRANSFERRING),
     ),
 )
 
@@ -94,7 +82,6 @@ DELETED_PLAYERS = CollectionPlan(
     "deleted_players",
     object_shape(
         {"_id": GUID, "NameKey": {}, "UserId": {}, "DeletedAt": MOMENT, "Player": {}},
-        {"Stamp": STAMP, "ErasedUserId": GUID},
     ),
     (
         index("name", "NameKey"),
@@ -103,7 +90,7 @@ DELETED_PLAYERS = CollectionPlan(
         expiry(),
     ),
 )
-# Matches the copy of a deleted player; the document of an erased one has no Player.
+# Matches the copy of a deleted player: a game may have stored anything.
 KEPT: Document = {"Player": {"$type": "object"}}
 
 
@@ -121,8 +108,10 @@ class Players(NamedDocuments):
     record_with_former_names = {name: 0 for name in RECORD if name != "FormerNames"}
 
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
-        super().__init__(storage, SUBJECT, total_seconds)
+        super().__init__(storage, SUBJECT, total_seconds, {"NameKey": lambda _: PlayerNameTaken()})
         self._deleted = storage.db[DELETED_PLAYERS.name]
+        self._erasures = storage.db[ERASURES.name]
+        self._transactions = storage.transactions
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = cached_number(total_seconds, self._count_online)
 
@@ -256,37 +245,20 @@ class Players(NamedDocuments):
         counts = map(self._documents.count_documents, ({"LastOnline": seen}, still))
         return sum(counts)
 
-    def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
-        try:
-            return super().change(key, reads, rule, intent)
-        except NotFound:
-            if earlier := self.made_before(key, intent):
-                return earlier
-            raise
-        except DuplicateKeyError as error:
-            raise self.name_taken(error) from None
-
-    def made_before(self, key: Lookup, intent: Intent) -> Applied | None:
-        """Return what an earlier attempt of this request did to a player that was deleted since."""
-        if intent.key is None:
-            return None
-        kept = self._deleted.find({**by_key(key), **KEPT}, ["_id"])
-        made = (self._swapper.find_moved(player["_id"], intent) for player in kept)
-        return next(filter(None, made), None)
-
-    def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Swapped]:
-        """Try to apply rules to different players; those without an outcome must be retried."""
-        return self._swapper.swap_many([*map(self._checked_one, wanted)])
+    def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Outcome]:
+        """Apply rules to different players, in a transaction of the caller."""
+        checked = [*map(self._checked_one, wanted)]
+        return self._transactions.run(partial(self._changes.change_many, checked), SUBJECT.name)
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[str, Document]:
         """Return by id the fields that these changes read."""
-        return self._swapper.read_many([*map(self._checked_one, wanted)])
+        return self._changes.read_many([*map(self._checked_one, wanted)])
 
     def judge_many(
         self, wanted: Sequence[Wanted], documents: dict[str, Document]
-    ) -> Sequence[Swapped]:
+    ) -> Sequence[Outcome]:
         """Return the outcomes that changes would have, one after another, on these documents."""
-        return self._swapper.judge_many([*map(self._checked_one, wanted)], documents)
+        return self._changes.judge_many([*map(self._checked_one, wanted)], documents)
 
     def identify_many(self, keys: Sequence[Lookup]) -> dict[Lookup, Identity]:
         """Return the identities of the players that exist, by lookup key."""
@@ -298,46 +270,76 @@ class Players(NamedDocuments):
         named = {key: found.get(key.id or key.name_key) for key in keys}
         return {key: _identity(player) for key, player in named.items() if player}
 
-    def name_taken(self, error: DuplicateKeyError) -> PlayerNameTaken | Unavailable:
-        """Return why a name was refused; the player that had it may be rolled back."""
-        taken = (error.details or {}).get("keyValue")
-        if not taken or majority_holds(self._documents, dict(taken)):
-            return PlayerNameTaken()
-        return Unavailable(
-            "Another player was just being changed; please try again.", retry_after=1
-        )
-
     def save(
         self,
         player_id: str,
         fields: Document,
         version: int | None,
         intent: Intent,
+        new: Callable[[], Document],
         unrecorded: Sequence[str] = (),
-    ) -> Applied | None:
-        """Set fields of a player from its game; return None if there is no such player."""
+    ) -> tuple[Applied, bool]:
+        """Set fields of a player from its game, or insert it; return whether it is new."""
         # Without an entry, a repeated request could not be recognised by its key.
         unrecorded = unrecorded if intent.key is None else ()
-        rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
-        try:
-            derived = NAME_FIELDS if "Name" in fields else ()
-            reads = (*fields, *derived, DELETED_AT, PENDING)
-            return self._swapper.swap({"_id": player_id}, reads, rule, intent)
-        except NotFound:
-            if majority_holds(self._deleted, {"_id": player_id, **KEPT}):
-                raise WasDeleted from None
-            return None
-        except DuplicateKeyError as error:
-            raise self.name_taken(error) from None
+        is_unrecorded = bool(fields) and fields.keys() <= {*unrecorded}
+        if is_unrecorded and (saved := self._save_unrecorded(player_id, fields, version)):
+            return saved, False
+        step = partial(self._save, player_id, fields, version, intent, new, unrecorded)
+        return self._transactions.run(step, SUBJECT.name, intent.key is not None, player_id)
 
-    def insert(self, player: Document, intent: Intent) -> Applied | None:
-        """Insert a new player; return None if the player exists already."""
+    def _save_unrecorded(
+        self, player_id: str, fields: Document, version: int | None
+    ) -> Applied | None:
+        """Set fields without an entry, with one update; None if it takes more to answer."""
+        where: Document = {"_id": player_id, "ErasedAt": None}
+        where |= {} if version is None else {"Version": version}
+        same = {name: {"$eq": value} for name, value in fields.items()}
+        update = {"$set": fields, "$inc": {"Version": 1}}
         try:
-            return Applied(None, entry=self._swapper.insert(player, intent))
-        except DuplicateKeyError as error:
-            if self._documents.find_one({"_id": player["_id"]}, ["_id"]):
-                return None
-            raise self.name_taken(error) from None
+            player = self._documents.find_one_and_update(
+                {**where, "$nor": [same]},
+                update,
+                ["Name", "Version"],
+                return_document=ReturnDocument.AFTER,
+            )
+        except PyMongoError as error:
+            if explain(error):
+                raise OutcomeUnknown from error
+            # The document is damaged, which the transaction tells.
+            return None
+        if player is None:
+            return None
+        answer = {"Id": player["_id"], "Name": player.get("Name"), "Version": None}
+        return Applied(answer, version=whole(player["Version"]))
+
+    def _save(
+        self,
+        player_id: str,
+        fields: Document,
+        version: int | None,
+        intent: Intent,
+        new: Callable[[], Document],
+        unrecorded: Sequence[str],
+    ) -> tuple[Applied, bool]:
+        where = {"_id": player_id}
+        if earlier := self._changes.find_earlier(where, intent):
+            # The entry of a new player has no answer.
+            return earlier, earlier.answer is None
+        if erased_people(self._erasures, [fields.get("UserId"), player_id]):
+            raise WasErased
+        rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
+        derived = NAME_FIELDS if "Name" in fields else ()
+        try:
+            player = self._changes.read(where, (*fields, *derived))
+        except NotFound:
+            if self._deleted.find_one({**where, **KEPT}, ["_id"]):
+                raise WasDeleted from None
+            if version is not None:
+                # The version that the game has read no longer exists.
+                raise
+            return self._changes.insert(new(), intent), True
+        return self._changes.write(self._changes.decide(player, rule, intent)), False
 
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
         """Store who is online and who is offline; return how many of the latter were online.
@@ -373,7 +375,7 @@ class Players(NamedDocuments):
         return self.now() - self._online_ttl if self._online_ttl else None
 
     def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
-        return (*reads, *UNSETTLED), _on_maps(rule)
+        return reads, _on_maps(rule)
 
     def _checked_one(self, wanted: Wanted) -> Wanted:
         reads, rule = self._checked(wanted.reads, wanted.rule)
@@ -393,7 +395,6 @@ def _identity(player: Document) -> Identity:
 
 def _on_maps(rule: Rule) -> Rule:
     def on_maps(player: Document) -> Change:
-        require_not_deleted(player)
         return rule(with_changeable_maps(player))
 
     return on_maps

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
 from app.auth.api_keys import keys_of
-from app.auth.permissions import RIGHTS
-from app.changes import Change
+from app.changes import ABSENT, Change
 from app.errors import Conflict, InvalidField, Unavailable
 from app.former_names import former_emails, former_names
-from app.naming import compose, name_key, parse_guid
+from app.moderation.penalties import BAN, MUTE
+from app.naming import compose, parse_guid
 from app.operations import all_operations
-from app.storage.mentions import QUOTED
 from app.storage.search_fields import history_document
 from app.storage.update_from_difference import value_at
 from app.types import Document, whole
@@ -35,11 +33,11 @@ CLOSED_FIELDS = (
     *("Invitation", "SecondFactor", "OpenId", "Roles", "GroupRoles"),
 )
 ERASED_AT = "ErasedAt"
-DUE = "ErasureDue"
-SCHEDULE = "schedule-erasure"
 # The arguments of operations whose values are constants of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
 SIDES = ("Before", "After")
+# The fields of an account, and of the changes in its history, that contain texts of staff.
+QUOTED = (*BAN, *MUTE)
 # The free texts in actions, and in batches and their rows beside the values of arguments.
 ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Result")
 BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Sent")
@@ -67,38 +65,6 @@ class ErasureUnderWay(Unavailable):
         "to see when it is done."
     )
     retry_after = 1
-
-
-class ErasureBegun(Conflict):
-    sentence = "The erasure has begun, and cannot be withdrawn any more."
-
-
-class ErasureWithdrawn(Conflict):
-    # Redoing an erasure would skip its confirmation.
-    sentence = "The erasure was withdrawn: ask for it again instead."
-
-
-def schedule(
-    user: Document, *, at: datetime, by: str | None, approved_by: str | None = None
-) -> Change:
-    """Let an account be erased at a time, unless that is already planned; the answer is the time.
-
-    The rights that it has now are kept: if it has others by then, it is not erased.
-    """
-    if due := user.get(DUE):
-        return Change({}, due["At"])
-    rights = {name: user[name] for name in RIGHTS if name in user}
-    return Change({DUE: {"At": at, "By": by, "ApprovedBy": approved_by, "Rights": rights}}, at)
-
-
-def withdraw(user: Document, *, changes: list[Document]) -> Change:
-    """Withdraw an erasure that waits; what was withdrawn cannot be restored."""
-    due = user.get(DUE)
-    if due is None or all(change["After"] is None for change in changes):
-        raise ErasureWithdrawn
-    if ERASED_AT in user or due.get("IsBegun"):
-        raise ErasureBegun
-    return Change({DUE: None}, None)
 
 
 def close(user: Document, *, now: datetime) -> Change:
@@ -130,12 +96,6 @@ def note_export(user: Document) -> Change:
 def _next_count(value: Any) -> int:
     count = whole(value) or 0
     return count + 1 if 0 <= count < LARGEST_COUNT else 1
-
-
-def is_caller(user: Document) -> bool:
-    """Return whether this account may use the API."""
-    power = user.get("Power")
-    return bool(isinstance(power, dict) and power.get("Api")) or any(keys_of(user))
 
 
 def texts_naming(user: Document, characters: Iterable[Document], others: Iterable[Any]) -> set[str]:
@@ -177,13 +137,11 @@ def batch_without(document: Document, texts: Collection[str]) -> Document:
     return texts_without(document, [*BATCH_TEXTS, *arguments], texts)
 
 
-def digest_of(name: str) -> str:
-    """Return the digest by which an erasure is found once its account is deleted; it expires."""
-    return hashlib.sha256(f"quartermaster erasure {name_key(name)}".encode()).hexdigest()
-
-
 def anonymous(entry: Document) -> Document:
     """Return an entry about an erased person: ids, numbers and times stay, but no text."""
+    # The reason of an erasure belongs to the operator, and names in it are masked; its key, from a
+    # form or an approval, recognises the same request.
+    is_erasure = entry["Operation"] == ERASE
     arguments = {
         name: value if name in PROGRAM_WORDS else _without_text(value)
         for name, value in entry["Arguments"].items()
@@ -195,14 +153,13 @@ def anonymous(entry: Document) -> Document:
     stripped = {
         **entry,
         "Subject": {**entry["Subject"], "Name": None},
-        # The reason of an erasure belongs to the operator; names in it are masked.
-        "Reason": entry["Reason"] if entry["Operation"] in (ERASE, SCHEDULE) else None,
+        "Reason": entry["Reason"] if is_erasure else None,
         "Arguments": arguments,
         "RequestId": None,
         "Changes": changes,
         "IsErased": True,
     }
-    return _refile(_without_key(stripped))
+    return _refile(stripped if is_erasure else _without_key(stripped))
 
 
 def without_author(entry: Document) -> Document:
@@ -215,6 +172,21 @@ def without_author(entry: Document) -> Document:
 def without_approver(entry: Document) -> Document:
     """Return an entry that an erased person approved: only the id of that person stays."""
     return {**entry, "ApprovedBy": {**entry["ApprovedBy"], "Name": None}}
+
+
+def without_members(guild: Document, ids: Collection[str]) -> Document:
+    """Return the members of a guild without these players."""
+    members = guild["Members"]
+    if not isinstance(members, list):
+        return {}
+    kept = [m for m in members if not (isinstance(m, dict) and m.get("PlayerId") in ids)]
+    return {"Members": kept}
+
+
+def changed(old: Document, new: Document) -> Document:
+    """Return what is new in a document, by field; ABSENT if a field is gone."""
+    gone = {name: ABSENT for name in old if name not in new}
+    return gone | {name: value for name, value in new.items() if old.get(name) != value}
 
 
 def _without_key(entry: Document) -> Document:
@@ -299,7 +271,6 @@ def public_erasure(record: Document) -> Document:
     counts = record.get("Counts", {})
     return {
         "Id": record["_id"],
-        "DueAt": record.get("DueAt"),
         "BegunAt": record["BegunAt"],
         "FinishedAt": record.get("FinishedAt"),
         "Gone": {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from time import monotonic
 
 from app.approvals.kinds import KINDS, Kind, find_user, key_of
@@ -16,10 +15,10 @@ from app.http.context import current
 from app.naming import Lookup, name_key
 from app.players.domain import PlayerOnline
 from app.players.store import Players
-from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount, digest_of
+from app.privacy.domain import ERASE, NotConfirmed, OwnAccount
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
-from app.request_scope import arrival, renew_time_limit
+from app.request_scope import renew_time_limit
 from app.staff.store import Roles
 from app.types import Document
 from app.users.store import Users
@@ -30,29 +29,31 @@ roles = current(Roles)
 users = current(Users)
 
 
-def erase(
-    key: Lookup,
-    confirm: str,
-    intent: Intent,
-    advance: Callable[[int], None] = lambda _: None,
-) -> Document:
-    """Erase a person, or continue the erasure; return its record."""
+def finish(user_id: str) -> Document:
+    """Carry out an erasure that has begun; return its record, or raise ErasureUnderWay."""
+    renew_time_limit()
+    return erasures.finish(user_id, monotonic() + erasures.request_seconds)
+
+
+def begin(key: Lookup, confirm: str, intent: Intent) -> Applied:
+    """Begin an erasure, unless it has begun; the answer is the id of the account."""
     try:
-        user = users.get(key, "Name", *RIGHTS)
+        return users.in_transaction(partial(_begin, key, confirm, intent), intent)
     except NotFound:
-        if (record := erasures.find(key.id, key.text)) is None:
+        # The account is deleted, and its name is stored nowhere any more.
+        record = erasures.find(key.id) if key.id else erasures.find_earlier(intent)
+        if record is None:
             raise
-        return _finish(record, confirm, advance)
+        return Applied(record["_id"])
+
+
+def _begin(key: Lookup, confirm: str, intent: Intent) -> Applied:
+    user = users.get(key, "Name", *RIGHTS)
     _require_erasable(user, confirm, intent.origin.user_id)
     if intent.origin.user_id is not None and intent.origin.approved_by is None:
         guard.require_peer(user)
-    with roles.keeping_one(user):
-        if erasures.delay and intent.origin.via != "cli":
-            return erasures.schedule(user["_id"], intent)
-        # Another process may have finished it meanwhile.
-        with suppress(NotFound):
-            erasures.begin(user["_id"], intent)
-    return erasures.finish(user["_id"], _deadline(), advance)
+    roles.keep_one(user)
+    return erasures.begin(user["_id"], intent)._replace(answer=user["_id"])
 
 
 def _require_erasable(user: Document, confirm: str, by: str | None) -> None:
@@ -62,19 +63,6 @@ def _require_erasable(user: Document, confirm: str, by: str | None) -> None:
         raise OwnAccount
     if online := erasures.online_characters(user["_id"], players.online_since()):
         raise PlayerOnline(online[0])
-
-
-def _finish(record: Document, confirm: str, advance: Callable[[int], None]) -> Document:
-    """Continue the erasure of an account that is already deleted."""
-    if digest_of(confirm) != record.get("NameDigest", digest_of(confirm)):
-        raise NotConfirmed
-    return erasures.finish(record["_id"], _deadline(), advance)
-
-
-def _deadline() -> float | None:
-    """Return the time until which this request works on the erasure; None for a command."""
-    renew_time_limit()
-    return None if arrival() is None else monotonic() + erasures.request_seconds
 
 
 def _allow(caller: Caller, request: Document) -> None:
@@ -91,10 +79,9 @@ def _preview_erasure(request: Document) -> list[Document]:
 
 
 def _erase_approved(request: Document, intent: Intent) -> Applied:
-    # An erasure that has begun continues by itself.
-    with suppress(ErasureUnderWay):
-        erase(key_of(request), request["Arguments"]["Confirm"], intent._replace(arguments={}))
-    return Applied(None)
+    """Begin the erasure, in the transaction of the approval; it continues by itself."""
+    meant = intent._replace(arguments={})
+    return begin(key_of(request), request["Arguments"]["Confirm"], meant)
 
 
 KINDS[ERASE] = Kind(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from app.auth.permissions import Permission
-from app.operations import Inverse, Prepared
-from app.privacy.domain import DUE, ERASE, ERASED_AT, EXPORT, SCHEDULE, withdraw
+from app.privacy.domain import ERASE, EXPORT
 from app.privacy.schemas import EraseArgs
 from app.users.operations import account_operation
 
@@ -24,17 +21,4 @@ ERASE_USER = account_operation(
     sentence="Account erased",
     arguments=EraseArgs(),
     needs=(Permission.USERS_FIND, Permission.PRIVACY_ERASE),
-)
-# Its undo withdraws the erasure.
-SCHEDULE_ERASURE = account_operation(
-    SCHEDULE,
-    made_by="app/privacy/erasing, instead of an erasure at once",
-    inverse=Inverse(
-        fields=(DUE, ERASED_AT),
-        prepare=lambda changes: Prepared((DUE, ERASED_AT), partial(withdraw, changes=changes)),
-        in_bulk=False,
-    ),
-    sentence="Erasure planned",
-    notice="{whom} will be erased. Until then, you can withdraw it.",
-    needs=None,
 )

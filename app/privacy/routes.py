@@ -26,13 +26,12 @@ from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
 from app.privacy.domain import (
     ERASE,
-    SCHEDULE,
     ErasureUnderWay,
     NotConfirmed,
     OwnAccount,
     public_erasure,
 )
-from app.privacy.erasing import erase
+from app.privacy.erasing import begin, finish
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import ErasureSchema, PersonalDataSchema
@@ -82,8 +81,7 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
 
     Permanently deletes the account, its characters, bags, tokens and keys. History is kept with ids
     and without names. A 503 means that the erasure is not finished: it continues by itself; repeat
-    the request to see when it is done. If erasures wait here, `DueAt` is when it begins; undoing
-    the history entry withdraws it.
+    the request to see when it is done, by id, since the name is no longer known then.
     """
     return erasure_of(key, args["Confirm"])
 
@@ -117,12 +115,11 @@ def erasure_of(key: Lookup, confirm: str) -> Response:
     refuse_unknown("erasing a person, with all characters,")
     # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))
-    record = erase(key, confirm, intent(ERASE_USER))
+    record = finish(begin(key, confirm, intent(ERASE_USER)).answer)
     return change_response(Applied(None, entry=entry_of(record)), public_erasure(record))
 
 
 def entry_of(record: Document) -> Document | None:
-    """Return the entry of the erasure or its plan, if history still has it."""
-    operation = SCHEDULE if record.get("DueAt") else ERASE
-    newest = history.list(Filters(("user",), record["_id"], operation=operation), 1).values
+    """Return the entry of the erasure, if history still has it."""
+    newest = history.list(Filters(("user",), record["_id"], operation=ERASE), 1).values
     return {"_id": newest[0]["Id"]} if newest else None

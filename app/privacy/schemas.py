@@ -43,7 +43,6 @@ class ErasureSchema(Schema):
     """What went of a person, and what stayed and why."""
 
     Id = Guid(example=USER_ID)
-    DueAt = Moment(allow_none=True, example=None, description="If it waits, when it begins.")
     BegunAt = Moment(allow_none=True, example=AT)
     FinishedAt = Moment(allow_none=True, example=AT)
     Gone = fields.Nested(ErasedPartsSchema)

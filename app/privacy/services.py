@@ -9,7 +9,6 @@ from app.game_events.store import GameEvents
 from app.history.store import History
 from app.items.store import Bags
 from app.oauth.store import RefreshTokens
-from app.players.deletion.store import Deletions
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.services import Services
@@ -22,9 +21,8 @@ SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches, Appro
 
 def add_services(services: Services) -> None:
     settings, storage = services.settings, services[Storage]
-    # For this long, a worker may still have an erased caller cached, and finish a request of it.
-    settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
     services.add(
-        Erasures(storage, services[Deletions], settling, settings.ERASURE_DELAY_DAYS),
+        # At most a quarter of the threads may wait for an erasure.
+        Erasures(storage, max(1, settings.THREADS // 4)),
         PersonalData(storage, *(services[kind] for kind in SOURCES)),
     )

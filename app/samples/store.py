@@ -22,7 +22,7 @@ class Samples:
     def __init__(self, storage: Storage) -> None:
         self._samples = storage.db[SAMPLES.name]
         self.now = storage.clock.now
-        self._expiry_of = storage.journals.expiry_of
+        self._expiry_of = storage.entries.expiry_of
 
     def add(self, interval: datetime, online: int, traffic: Traffic) -> None:
         """Add to the sample of an interval; other workers add to the same sample."""

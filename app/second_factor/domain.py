@@ -14,7 +14,7 @@ from pyotp.utils import strings_equal
 from app.changes import Change
 from app.errors import Conflict, Forbidden, Invalid
 from app.types import Document, whole
-from app.users.domain import change_email, new_code, revoke_tokens
+from app.users.domain import new_code, require_not_staff, revoke_tokens, with_email
 
 FIELD = "SecondFactor"
 READS = (FIELD, "PasswordVersion")
@@ -119,18 +119,19 @@ def renew_recovery_codes(
 
 def switch_off(user: Document, *, code: str, now: datetime, cipher: Any) -> Change:
     use_code(user, code=code, now=now, cipher=cipher)
-    return reset(user)
+    return Change({FIELD: None}, None)
 
 
 def reset(user: Document) -> Change:
-    """Remove the second factor of somebody who has lost it."""
+    """Remove the second factor of somebody without a role of staff who has lost it."""
+    require_not_staff(user)
     _factor_of(user)
     return Change({FIELD: None}, None)
 
 
 def reset_sign_in(user: Document, *, email: str) -> Change:
     """Remove a lost second factor, replace a lost address if there is a new one, end sign-ins."""
-    fields = {**change_email(user, new=email).fields} if email else {"Reset": None}
+    fields = with_email(user, email) if email else {"Reset": None}
     fields |= {FIELD: None} if has_factor(user) else {}
     return Change({**fields, **revoke_tokens(user).fields}, None)
 

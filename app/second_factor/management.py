@@ -23,6 +23,7 @@ from app.second_factor import domain
 from app.second_factor.domain import READS, new_recovery_codes
 from app.second_factor.operations import USE_RECOVERY_CODE
 from app.second_factor.vault import Vault
+from app.storage.transactions import after_commit
 from app.types import Document
 from app.users.domain import require_not_staff
 from app.users.mail import Mailer
@@ -122,7 +123,7 @@ def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:
     require_not_staff(user)
     if intent.origin.user_id is not None:  # not at the command line
         guard.require_peer(user)
-    applied = users.change(key, READS, domain.reset, intent)
+    applied = users.change(key, (*READS, *RIGHTS), domain.reset, intent)
     told = applied.replayed or _tell_owner(
         user, "second factor", "second_factor_reset", by=intent.origin.name
     )
@@ -130,19 +131,17 @@ def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:
 
 
 def reset_sign_in(key: Lookup, email: str, intent: Intent) -> Applied:
-    """Reset a lost sign-in, and tell its holder at the former and at the new address."""
+    """Reset a lost sign-in, and then tell its holder at the former and at the new address."""
     user, by = users.get(key, "Name", "Email"), intent.origin
     rule = partial(domain.reset_sign_in, email=email)
-    applied = users.change_address(key, email, (*ADDRESS, *READS), rule, intent)
+    applied = users.change(key, (*ADDRESS, *READS), rule, intent)
     users.sweep_tokens(key)
-    callers.forget()
-    approver = (by.approved_by or {}).get("Name")
+    after_commit(callers.forget)
+    facts = {"by": by.name, "approver": (by.approved_by or {}).get("Name"), "moved": email}
     for address in dict.fromkeys(filter(None, [user["Email"], email])):
         holder = {**user, "Email": address}
         if not applied.replayed:
-            _tell_owner(
-                holder, "sign-in", "sign_in_reset", by=by.name, approver=approver, moved=email
-            )
+            after_commit(partial(_tell_owner, holder, "sign-in", "sign_in_reset", **facts))
     return applied
 
 

@@ -26,6 +26,7 @@ from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
 from app.storage.schema import migrations, preparation
 from app.storage.schema.collections import UnfitServer, init_database
+from app.storage.schema.upgrade import UpgradeRefused
 from app.users.passwords import Passwords
 from config import SettingsError
 from config.base import Settings
@@ -95,7 +96,10 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     try:
         init_database(storage.db, COLLECTIONS)
         fault = missing_power_role(storage.db, settings.POWER_ROLE)
-    except (migrations.DatabaseTooNew, migrations.RestoreUnfinished, UnfitServer) as error:
+    except (
+        *(migrations.DatabaseTooNew, migrations.RestoreUnfinished),
+        *(UnfitServer, UpgradeRefused),
+    ) as error:
         log.error("The workers answer 503 until this is fixed: %s", error)
         return
     except DatabaseError as error:

@@ -8,7 +8,7 @@ from functools import partial
 from app.auth import guard
 from app.auth.approval import require_no_approval
 from app.auth.callers import NotPeer
-from app.auth.permissions import RIGHTS, KeyAccess, Permission
+from app.auth.permissions import IN_ROLES, NAMES, RIGHTS, KeyAccess, Permission
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current, setting
@@ -50,8 +50,15 @@ def prepare_creation(args: Document) -> Prepared:
 
 def _given(wanted: Document) -> Document:
     """Return what a role would give, by whom, and which role limits Power."""
+    named = {*wanted["Permissions"]}
+    named.update(IN_ROLES[name] for name in named & IN_ROLES.keys())
+    permissions = [name for name in NAMES if name in named]
     giver, power_role = guard.own_rights(), setting("POWER_ROLE")
-    return {"wanted": wanted, "giver": giver, "power_role": power_role}
+    return {
+        "wanted": {**wanted, "Permissions": permissions},
+        "giver": giver,
+        "power_role": power_role,
+    }
 
 
 def prepare_change(args: Document) -> Prepared:
@@ -88,9 +95,19 @@ def _of_peer(rule: Callable[[Document], Change]) -> Prepared:
 
 def invite(args: Document, intent: Intent) -> Applied:
     """Invite a colleague to an account with these roles."""
-    if intent.origin.approved_by is None:
-        require_no_approval(RULE)
+    require_no_approval(RULE)
     return invitations.invite(args["Name"], args["Email"], intent, **require_invitable(args))
+
+
+def mail_invitation(args: Document, intent: Intent) -> None:
+    """Mail an invitation that is being approved."""
+    invitations.mail(args["Name"], args["Email"], invitations.new_invitation(intent))
+
+
+def add_invited(args: Document, intent: Intent) -> Applied:
+    """Add the account of an invitation that is being approved, and that was mailed."""
+    invited, fields = invitations.new_invitation(intent), require_invitable(args)
+    return invitations.add(args["Name"], args["Email"], invited, intent, **fields)
 
 
 def invite_again(key: Lookup, intent: Intent) -> Applied:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import random
-import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from functools import partial
 
 from pymongo.database import Database
-from pymongo.errors import DuplicateKeyError
 
 from app.auth.permissions import RIGHTS, permissions_of_role, rights_of
 from app.auth.shipped_roles import new_role, shipped_roles
 from app.changes import Applied, Change, Intent, Rule, field_changes
-from app.errors import Conflict, NotFound, Unavailable
+from app.errors import Conflict, NotFound
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.naming import Lookup
 from app.staff.domain import ADMINISTERING, READS, SHAPE, SUBJECT, LastAdministrator
 from app.storage.client import Storage
 from app.storage.documents import ChangeableDocuments
 from app.storage.events import LOCKS
-from app.storage.journal import NOTED, UNMOVED
+from app.storage.history import NOTED
 from app.storage.schema.plan import CollectionPlan
+from app.storage.transactions import after_commit
 from app.types import Document
 from app.users.domain import revoke_tokens
 from app.users.store import Users
 
-ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (UNMOVED, NOTED))
-# A process that dies with the lock blocks others for so long.
-LONGEST = timedelta(seconds=30)
-# A request waits for its turn for so long, and then has a second left for its own change.
-PATIENCE_SECONDS, PAUSE_SECONDS = 4.0, 0.02
+ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (NOTED,))
+# Changes of who manages staff take turns: each writes the same document.
+TURN = "staff"
 # The fields of an account by which a person signs in.
 WAYS_IN = ("PasswordHash", "OpenId")
 IS_STAFF: Document = {
@@ -96,22 +90,26 @@ class Roles(ChangeableDocuments):
 
     def change(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to a role, which is a removed one if there was none of this name."""
-        with self.one_at_a_time():
-            if not self._documents.find_one({"_id": key}, ["_id"]):
-                # A worker of an older release may have just stored it.
-                with suppress(DuplicateKeyError):
-                    return self._insert(self._unstored(key), self._guarded(rule), intent)
-            return super().change(key, reads, self._guarded(rule), intent)
+        step = partial(self._change, key, reads, rule, intent)
+        return self.in_transaction(step, intent, TURN)
+
+    def _change(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        if earlier := self.find_earlier(key, intent):
+            return earlier
+        if self._documents.find_one({"_id": key}, ["_id"]):
+            decision = self.decide(key, reads, self._guarded(rule), intent)
+            self.write_staff()
+            return self.write(decision)
+        role = self._unstored(key)
+        change = self._guarded(rule)(role)
+        changes = field_changes(SUBJECT, role, change.fields)
+        self.write_staff()
+        stored = {**role, **change.fields}
+        return self._changes.insert(stored, intent, changes, change.answer)
 
     def _unstored(self, name: str) -> Document:
         blank = {**new_role(name, [], None), "RemovedAt": self.now()}
         return shipped_roles().get(name, blank)
-
-    def _insert(self, role: Document, rule: Rule, intent: Intent) -> Applied:
-        change = rule(role)
-        changes = field_changes(SUBJECT, role, change.fields)
-        entry = self._swapper.insert({**role, **change.fields}, intent, changes)
-        return Applied(change.answer, entry=entry)
 
     def preview(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         role = self._documents.find_one({"_id": key}, [*reads]) or self._unstored(key)
@@ -133,42 +131,22 @@ class Roles(ChangeableDocuments):
     def _where(self, key: str) -> Document:
         return {"_id": key}
 
-    @contextmanager
-    def one_at_a_time(self) -> Iterator[None]:
-        """Let one change of staff at a time pass: two administrators could remove each other."""
-        mine, ends = str(uuid.uuid4()), time.monotonic() + PATIENCE_SECONDS
-        while not self._lock(mine):
-            if time.monotonic() > ends:
-                raise Unavailable("Others are changing staff right now; please try again.")
-            time.sleep(random.uniform(PAUSE_SECONDS, 2 * PAUSE_SECONDS))  # nosec B311 # noqa: S311 (no secret)
-        try:
-            yield
-        finally:
-            self._locks.delete_one({"_id": "staff", "By": mine})
-            self._forget_callers()
+    def write_staff(self) -> None:
+        """Write the document of staff, in the transaction of each change of who manages it.
 
-    def _lock(self, mine: str) -> bool:
-        """Take the lock of staff, and return whether nobody else has it."""
-        now = self.now()
-        free = {"_id": "staff", "Until": {"$lte": now}}
-        taken = {"$set": {"By": mine, "Until": now + LONGEST}}
-        with suppress(DuplicateKeyError):
-            self._locks.update_one(free, taken, upsert=True)
-            return True
-        return False
+        So of two at the same time only one commits: two administrators could remove each other.
+        """
+        self._locks.update_one({"_id": "staff"}, {"$set": {"By": "", "Until": self.now()}}, True)
+        after_commit(self._forget_callers)
 
-    @contextmanager
-    def keeping_one(self, user: Document) -> Iterator[None]:
-        """Let an account be closed, unless nobody else manages staff, also if two close each other.
+    def keep_one(self, user: Document) -> None:
+        """Raise if an account is closed, in this transaction, without which nobody manages staff.
 
         user has the fields RIGHTS of the account.
         """
-        if ADMINISTERING not in rights_of(user, self.all()).permissions:
-            yield
-            return
-        with self.one_at_a_time():
+        if ADMINISTERING in rights_of(user, self.all()).permissions:
             self.require_administrator(but=user["_id"])
-            yield
+            self.write_staff()
 
     def require_administrator(
         self, but: str | None = None, changed: dict[str, Document] | None = None
@@ -180,7 +158,7 @@ class Roles(ChangeableDocuments):
     def administrators(
         self, but: str | None = None, changed: dict[str, Document] | None = None
     ) -> Iterator[Document]:
-        """Yield the accounts that manage staff, and that are not about to be erased.
+        """Yield the accounts that manage staff.
 
         The account whose id is in but does not count, and changed has roles as they would become.
         """
@@ -189,7 +167,7 @@ class Roles(ChangeableDocuments):
             name for name, role in roles.items() if ADMINISTERING in permissions_of_role(role)
         ]
         held = [{field: {"$in": naming}} for field in ("Roles", "GroupRoles")]
-        where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}, "ErasureDue": None}
+        where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}}
         for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]):
             can_sign_in = has_way_in(user, self.ways_in) and not is_in_force(user, BAN, now)
             if can_sign_in and ADMINISTERING in rights_of(user, roles).permissions:
@@ -211,20 +189,29 @@ class Staff:
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to what an account may do, and delete the tokens that became void."""
-        with self._roles.one_at_a_time():
-            return self._users.change_and_sweep(key, reads, self._guarded(rule), intent)
+        step = partial(self._change, key, reads, self._guarded(rule), intent)
+        applied = self._users.in_transaction(step, intent, TURN)
+        self._users.sweep_tokens(key)
+        return applied
+
+    def _change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        if earlier := self.find_earlier(key, intent):
+            return earlier
+        decision = self._users.decide(key, reads, rule, intent)
+        self._roles.write_staff()
+        return self._users.write(decision)
 
     def link(self, key: Lookup, identity: Document | None, intent: Intent) -> Applied:
         """Link an account to a company account, or remove the link; end its groups and sign-ins."""
 
         def linked(user: Document) -> Change:
+            known = {f"OpenId.{name}": text for name, text in (identity or {}).items()}
+            if known and self._collection.find_one({**known, "_id": {"$ne": user["_id"]}}, ["_id"]):
+                raise Conflict("Another account is linked to this company account.")
             fields: Document = {"OpenId": identity, "GroupRoles": []}
             return Change({**revoke_tokens(user).fields, **fields}, None)
 
-        try:
-            return self.change(key, (*RIGHTS, *WAYS_IN, "PasswordVersion"), linked, intent)
-        except DuplicateKeyError:
-            raise Conflict("Another account is linked to this company account.") from None
+        return self.change(key, (*RIGHTS, *WAYS_IN, "PasswordVersion"), linked, intent)
 
     def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         return self._users.preview(key, reads, self._guarded(rule), intent)

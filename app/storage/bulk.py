@@ -19,18 +19,14 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from app.errors import Busy, Conflict, Invalid
+from app.errors import Conflict, Invalid
 from app.storage.client import LONG_WORK_SECONDS
-from app.storage.update_from_difference import is_comparable, value_at
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
 BATCH = 1000
 BATCH_BYTES = 16 * 1024 * 1024
-REWRITE_BATCH, REWRITE_ATTEMPTS = 200, 10
-# Marks a field that rewrite removes.
-REMOVED: Any = object()
 # The time limit of a sweep. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
@@ -81,16 +77,6 @@ def clashes(collection: Collection[Document], field: str, owners: Mapping[str, s
     return taken
 
 
-def write(
-    collection: Collection[Document],
-    documents: Iterable[Any],
-    replace: Callable[[Collection[Document], list[Any]], object],
-) -> Iterator[int]:
-    """Insert documents or replace those with the same id; yield the size of each batch."""
-    is_empty = collection.find_one({}, ["_id"]) is None
-    return _write_batches(collection, documents, _insert if is_empty else replace)
-
-
 def insert(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
     """Insert documents into an empty collection; yield the size of each batch."""
     return _write_batches(collection, documents, _insert)
@@ -108,7 +94,7 @@ def _write_batches(
     """Prepare the next batch while the server stores the previous one."""
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
-        for batch in _within_bytes(documents):
+        for batch in portions(documents, BATCH, BATCH_BYTES):
             if pending:
                 yield pending.result()
             pending = pool.submit(_store_batch, store, collection, batch)
@@ -123,11 +109,15 @@ def _store_batch(
         with pymongo.timeout(LONG_WORK_SECONDS):
             store(collection, batch)
     except BulkWriteError as error:
-        # Without write errors, the write concern has failed: no majority acknowledged the write.
-        faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
-        first = faults[0]["errmsg"]
-        raise Conflict(f"Not all {collection.name} could be written: {first}.") from None
+        raise not_written(collection, error) from None
     return len(batch)
+
+
+def not_written(collection: Collection[Document], error: BulkWriteError) -> Conflict:
+    """Return what has kept documents from being written."""
+    # Without write errors, the write concern has failed: no majority acknowledged the write.
+    faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
+    return Conflict(f"Not all {collection.name} could be written: {faults[0]['errmsg']}.")
 
 
 def _insert(collection: Collection[Document], batch: list[Any]) -> None:
@@ -170,14 +160,14 @@ def read_all(
         yield from found.batch_size(BATCH)
 
 
-def _within_bytes(documents: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield batches that fit into memory: a few large documents, or many small ones."""
+def portions(documents: Iterable[Any], most: int, most_bytes: int) -> Iterator[list[Any]]:
+    """Yield a few large documents at a time, or many small ones."""
     batch: list[Any] = []
     size = 0
     for document in documents:
         batch.append(document)
         size += len(document.raw) if isinstance(document, RawBSONDocument) else 0
-        if len(batch) >= BATCH or size >= BATCH_BYTES:
+        if len(batch) >= most or size >= most_bytes:
             yield batch
             batch, size = [], 0
     if batch:
@@ -188,55 +178,3 @@ def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
-
-
-def rewrite(
-    collection: Collection[Document],
-    found: Iterable[Document],
-    rule: Callable[[Document], Document],
-) -> Iterator[int]:
-    """Change documents with a rule, and yield the numbers of changed documents.
-
-    The rule returns the new values by path, or REMOVED. Documents that changed since they were read
-    are read again.
-    """
-    for chunk in batches(found, REWRITE_BATCH):
-        for _ in range(REWRITE_ATTEMPTS):
-            values = [(document, rule(document)) for document in chunk]
-            updates = [_guarded_update(document, new) for document, new in values if new]
-            if not updates:
-                break
-            changed = collection.bulk_write(updates, ordered=False).matched_count
-            yield changed
-            if changed == len(updates):
-                break
-            chunk = list(collection.find({"_id": {"$in": [document["_id"] for document in chunk]}}))
-        else:
-            raise Busy(collection.name)
-
-
-def _guarded_update(document: Document, values: Document) -> UpdateOne:
-    """Return the update of a document, with the values that were read in its filter."""
-    removed = {path: "" for path, value in values.items() if value is REMOVED}
-    new = {path: value for path, value in values.items() if value is not REMOVED}
-    before = {path: value_at(document, path) for path in values}
-    unchanged = {path: {"$eq": value} for path, value in before.items() if is_comparable(value)}
-    update = {"$set": new, "$unset": removed}
-    present = {operator: fields for operator, fields in update.items() if fields}
-    return UpdateOne({"_id": document["_id"], **unchanged}, present)
-
-
-class FreeTexts:
-    """The free texts in the documents of a collection, for erasures."""
-
-    def __init__(self, collection: Collection[Document], *fields: str) -> None:
-        self._collection, self._fields = collection, fields
-
-    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
-        """Yield the collection, the id and the texts of all documents."""
-        for document in self._collection.find({}, self._fields):
-            yield self._collection.name, document["_id"], map(document.get, self._fields)
-
-    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
-        """Apply a rule to the texts of all documents."""
-        yield from rewrite(self._collection, self._collection.find({}, self._fields), rule)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -11,21 +13,21 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pymongo
 from bson import Code
 from pymongo import MongoClient
+from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
-from app.changes import SubjectKind
 from app.errors import QuartermasterError, Unavailable
 from app.naming import Lookup
 from app.request_scope import DatabasePlaces, RequestScope
-from app.storage.bulk_swap import BulkSwapper
 from app.storage.clock import Clock, DatabaseClock, LocalClock
-from app.storage.comments import CommentedDatabase
+from app.storage.commands import OurDatabase
 from app.storage.embedded.lease import Lease
 from app.storage.embedded.supervisor import is_supervised, read_state
-from app.storage.journal import Journals
+from app.storage.history import Entries
 from app.storage.lifetime import Lifetime
 from app.storage.monitoring import CommandMetrics, Outage
+from app.storage.transactions import Transactions
 from app.types import Document
 
 # A game may store Code where a text belongs. In Python it is a str, but bson gives it no hash, so
@@ -88,14 +90,20 @@ class Storage:
         self.client = _mock_client() if self.is_mock else _client(uri, settings, self.outage)
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
         if not self.is_mock:  # mongomock refuses comments
-            self.db = CommentedDatabase(self.client, self.db.name)
+            self.db = OurDatabase(self.client, self.db.name)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         self.lifetime = Lifetime(self.client, uri)
-        self.journals = Journals(self.db, settings.HISTORY_DAYS)
+        self.entries = Entries(self.db, settings.HISTORY_DAYS)
+        self.transactions = Transactions(self.db, self.is_mock)
 
-    def swapper(self, kind: SubjectKind) -> BulkSwapper:
-        """Return the swapper for the documents of a kind."""
-        return BulkSwapper(self.db[kind.collection], kind, self.journals, self.clock)
+    @contextmanager
+    def snapshot(self) -> Iterator[ClientSession]:
+        """Return a session whose reads are of one moment, for long work."""
+        with (
+            pymongo.timeout(LONG_WORK_SECONDS),
+            self.client.start_session(snapshot=True) as session,
+        ):
+            yield session
 
     def request_scope(self, arrived_at: float, request_id: str = "") -> RequestScope:
         """Return the scope of a request, given its monotonic arrival time and its id."""

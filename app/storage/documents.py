@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from app.changes import Applied, Intent, Rule, SubjectKind
 from app.errors import NotFound
 from app.former_names import KEY_PATH, without_former_names
 from app.paging import Page, Window
+from app.storage.changes import Changes, Decision
 from app.storage.client import Storage, by_key
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
@@ -20,10 +21,17 @@ from app.types import Document
 class ChangeableDocuments:
     """The documents of one kind, changed by rules."""
 
-    def __init__(self, storage: Storage, kind: SubjectKind, total_seconds: float) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        kind: SubjectKind,
+        total_seconds: float,
+        taken: Mapping[str, Callable[[Document], Exception]] | None = None,
+    ) -> None:
         self._kind = kind
         self._documents = storage.db[kind.collection]
-        self._swapper = storage.swapper(kind)
+        self._changes = Changes(storage, kind, taken)
+        self.in_transaction = self._changes.in_transaction
         self._pages = Pages(self._documents, total_seconds)
         self.count = self._pages.total
         self._clock = storage.clock
@@ -36,21 +44,32 @@ class ChangeableDocuments:
         """Apply a rule to these fields of a document, exactly once."""
         try:
             reads, rule = self._checked(reads, rule)
-            return self._swapper.swap(self._where(key), reads, rule, intent)
+            return self._changes.change(self._where(key), reads, rule, intent)
         except NotFound as error:
             raise self.not_found(error, key) from None
+
+    def decide(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Decision:
+        """Decide a change, in a transaction of the caller, who then writes it."""
+        try:
+            reads, rule = self._checked(reads, rule)
+            return self._changes.decide(self._changes.read(self._where(key), reads), rule, intent)
+        except NotFound as error:
+            raise self.not_found(error, key) from None
+
+    def write(self, decision: Decision) -> Applied:
+        return self._changes.write(decision)
 
     def preview(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change would have, without making the change."""
         try:
             reads, rule = self._checked(reads, rule)
-            return self._swapper.preview(self._where(key), reads, rule, intent)
+            return self._changes.preview(self._where(key), reads, rule, intent)
         except NotFound as error:
             raise self.not_found(error, key) from None
 
     def find_earlier(self, key: Any, intent: Intent) -> Applied | None:
         """Return the result of the same request from before; None if it is new."""
-        return self._swapper.find_earlier(self._where(key), intent)
+        return self._changes.find_earlier(self._where(key), intent)
 
     def _where(self, key: Any) -> Document:
         return by_key(key)

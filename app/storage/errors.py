@@ -62,6 +62,10 @@ TRANSIENT_CODES = {
 }
 
 
+# What MongoDB and the driver call the errors after which a transaction, or its commit, is repeated.
+OF_TRANSACTIONS = ("TransientTransactionError", "UnknownTransactionCommitResult")
+
+
 def explain(error: PyMongoError) -> Unavailable | None:
     """Return Unavailable for a transient error, or None for a bug in this program."""
     transient = isinstance(
@@ -76,6 +80,8 @@ def explain(error: PyMongoError) -> Unavailable | None:
     if isinstance(error, ServerSelectionTimeoutError):
         # No command was sent, so none was counted as failed.
         metrics.MONGODB_FAILURES.labels("connect", "").inc()
+    # A transaction was ended by MongoDB, or its commit was not confirmed, until the deadline.
+    transient = transient or any(map(error.has_error_label, OF_TRANSACTIONS))
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")
     return None

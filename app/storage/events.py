@@ -25,14 +25,16 @@ from typing import Any, NamedTuple
 
 import pymongo
 from bson import ObjectId
+from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
 
 from app.changes import KINDS
 from app.storage.client import LONG_WORK_SECONDS, Storage
-from app.storage.committed import committed, majority_holds
 from app.storage.errors import explain
-from app.storage.journal import HISTORY
+from app.storage.history import HISTORY
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, COUNT, MOMENT, STAMP, TEXT, object_shape
 from app.types import Document
@@ -87,12 +89,19 @@ class PlaceLost(Exception):
     """The log no longer contains the position of a reader: it expired, or a backup was restored."""
 
 
+def _committed(collection: Collection[Document]) -> Collection[Document]:
+    """Return a collection that only reads what a majority holds."""
+    return collection.with_options(
+        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+    )
+
+
 class EventLog:
     """The log of one database."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._events = db[EVENTS.name]
-        self._committed = committed(self._events)
+        self._committed = _committed(self._events)
 
     def append(self, entry_ids: Sequence[str], number: int, **fields: Any) -> int:
         """Append entries behind a number, unless the log has them; return the last number."""
@@ -128,11 +137,7 @@ class EventLog:
         """Yield the ids of entries after a position, each with the position after it."""
         events = self._from(place.number)
         if place.number and not (events and events[0]["Stamp"] == place.stamp):
-            # A primary that is cut off may not know it yet; then this write fails, and the reader
-            # can retry.
-            if not majority_holds(self._events, {"_id": place.number, "Stamp": place.stamp}):
-                raise PlaceLost
-            events = self._from(place.number)
+            raise PlaceLost
         skip = place.offset
         while events:
             for event in events:
@@ -154,7 +159,7 @@ class Feed:
         self._storage = storage
         self._is_ready = is_ready
         self._log = EventLog(storage.db)
-        self._history = committed(storage.db[HISTORY.name])
+        self._history = _committed(storage.db[HISTORY.name])
         self._locks = storage.db[LOCKS.name]
         self._name = str(ObjectId())
         self._ended = threading.Event()
@@ -186,13 +191,15 @@ class Feed:
         """Append new entries for as long as this worker has the lease."""
         if not self._renew():
             return
-        last, lease = self._log.last(), committed(self._locks).find_one(LEASE) or {}
+        last, lease = self._log.last(), _committed(self._locks).find_one(LEASE) or {}
         # Documents of earlier releases, and those of catch_up, have no token.
         start = {"resume_after": last["Token"]} if "Token" in last else None
         if lease.get("Number") == last["_id"]:
             start = lease["Start"]
         # mongomock has no change streams.
-        if self._storage.is_mock or not start or not self._follow(last["_id"], start):
+        is_followed = not self._storage.is_mock and start and self._follow(last["_id"], start)
+        # A restore drops history.
+        if not is_followed and self._is_ready():
             self.catch_up()
 
     def _renew(self, **position: Any) -> bool:
@@ -213,7 +220,7 @@ class Feed:
         renewed, pause = time.monotonic(), COLLECT_SECONDS
         try:
             with self._history.watch(INSERTS, **options) as stream:
-                while stream.alive and not self._ended.wait(pause):
+                while stream.alive and self._is_ready() and not self._ended.wait(pause):
                     new: list[str] = []
                     while len(new) < MOST_ENTRIES and (change := stream.try_next()):
                         new.append(change["documentKey"]["_id"])
@@ -267,4 +274,4 @@ class Feed:
         self._locks.update_one(LEASE, {"$set": position, "$setOnInsert": nobody}, upsert=True)
 
     def _expiry(self) -> Document:
-        return self._storage.journals.expiry_of(self._storage.clock.now())
+        return self._storage.entries.expiry_of(self._storage.clock.now())

@@ -14,14 +14,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import pymongo
 from pymongo import ReturnDocument, WriteConcern
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from app.errors import Busy, RateLimited
+from app.errors import RateLimited
 from app.storage.client import Storage
 from app.storage.clock import Clock
-from app.storage.committed import majority_holds
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import COUNT, MOMENT, TEXT, object_shape
 from app.types import Document
@@ -32,9 +30,8 @@ USED = object_shape({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT})
 QUOTAS = CollectionPlan("quotas", USED, (expiry(),))
 BUDGETS = CollectionPlan("budgets", USED, (expiry(),))
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-LONGEST_HOLD = timedelta(seconds=15)
 # The kinds of limits whose names are ids of accounts.
-OF_ACCOUNTS = ("account", "caller", "requests", "mails_an_hour", "mails_a_day")
+OF_ACCOUNTS = ("account", "caller", "requests", "mails_an_hour", "mails_a_day", "asked")
 
 
 class Limit(NamedTuple):
@@ -67,6 +64,7 @@ class Counter:
     def __init__(self, storage: Storage, plan: CollectionPlan, clock: Clock | None = None) -> None:
         self._windows = storage.db[plan.name]
         self._clock = clock or storage.clock
+        self._holds = storage.transactions.holds
 
     def take(self, name: str, limit: Limit, count: int = 1) -> Use:
         """Count uses, or raise RateLimited and count none."""
@@ -176,25 +174,6 @@ class Marks:
         valid = {"_id": name, "ExpiresAt": {"$gt": self._clock.now()}}
         return self._marks.find_one(valid, ["_id"]) is not None
 
-    @contextmanager
-    def hold(self, kind: str, id_: str) -> Iterator[None]:
-        """Hold the mark of a thing until the block ends; raise Busy while somebody else does."""
-        # In whole seconds, as it is stored. Whoever replaces an expired mark stores a later time.
-        now = self._clock.now().replace(microsecond=0)
-        mine = {"_id": f"{kind} {id_}", "ExpiresAt": now + 2 * LONGEST_HOLD}
-        try:
-            expired = {**mine, "ExpiresAt": {"$lt": now}}
-            self._marks.update_one(expired, {"$set": {**mine, "Used": 1}}, upsert=True)
-        except DuplicateKeyError:
-            raise Busy(kind) from None
-        try:
-            # The time limit ends before the mark expires, so that nobody writes without it.
-            with pymongo.timeout(LONGEST_HOLD.total_seconds()):
-                yield
-        finally:
-            with suppress(PyMongoError):
-                self._marks.delete_one(mine)
-
 
 class Budgets(Counter):
     """Counts the items that keys and people move per day, in UTC.
@@ -212,7 +191,7 @@ class Budgets(Counter):
             try:
                 return self.take(name, Limit(limit, DAY), count)
             except RateLimited:
-                if majority_holds(self._windows, {"_id": name, "Used": {"$gt": limit - count}}):
+                if self._holds(self._windows, {"_id": name, "Used": {"$gt": limit - count}}):
                     return None
         return None
 

@@ -1,4 +1,4 @@
-"""The smallest update between two versions of a document, and its preconditions. Pure."""
+"""The smallest update between two versions of a document. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,21 @@ from app.changes import ABSENT, is_same_value
 from app.types import Document
 
 
-def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Document]:
-    """Return the smallest update to these fields, and the filter with its preconditions.
-
-    The filter contains the fields that the update replaces; of maps, the whole entries that it
-    changes: a slot's quantity may only grow while the slot holds the same item.
-    """
+def difference(old: Document, new: Mapping[str, Any]) -> Document:
+    """Return the smallest update to these fields; {}: they have not changed."""
     update: Document = {}
-    values: Document = {}
     for field, value in new.items():
         before = old.get(field, ABSENT)
         if value is before:  # unchanged: a rule returns the same object
             continue
         if isinstance(value, dict) and isinstance(before, dict) and _has_paths(before, value):
             _compare(update, f"{field}.", before, value)
-            _base_on_entries(values, field, before, value)
         elif not is_same_value(before, value):
             if value is ABSENT:
                 update.setdefault("$unset", {})[field] = ""
             else:
                 update.setdefault("$set", {})[field] = value
-            values[field] = as_read(old, field)
-    return update, values
+    return update
 
 
 def _has_paths(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -46,16 +39,6 @@ def _has_paths(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return True
 
 
-def _base_on_entries(values: Document, field: str, old: Document, new: Document) -> None:
-    for name in {**old, **new}:
-        if old.get(name, ABSENT) is new.get(name, ABSENT):
-            continue
-        values[f"{field}.{name}"] = as_read(old, name)
-        if name not in old:
-            # An absent entry of a null field would also match, but could not be set.
-            values[field] = {"$type": "object"}
-
-
 def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for name, value in new.items():
         before = old.get(name, ABSENT)
@@ -67,11 +50,6 @@ def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
             update.setdefault("$set", {})[path + name] = value
     for name in old.keys() - new.keys():
         update.setdefault("$unset", {})[path + name] = ""
-
-
-def is_comparable(value: Any) -> bool:
-    """Return whether a value is as stored: invalid UTF-8 is decoded to another text."""
-    return "\ufffd" not in str(value)
 
 
 def as_read(document: Mapping[str, Any], name: str) -> Document:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import secrets
 import stat
@@ -36,10 +38,12 @@ def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
 def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
     if not Path(path).parent.is_dir():
         raise Conflict(f"There is no folder {Path(path).parent}.")
+    _remove_abandoned(Path(path))
     # O_EXCL fails on an existing file and follows no symlink, so there is no TOCTOU race.
     temporary = Path(f"{path}.{secrets.token_hex(8)}.part")
     mode = 0o600 if is_secret else 0o666
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -49,6 +53,19 @@ def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the unfinished files of programs that were killed: nobody has locked them."""
+    for part in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 16}.part"):
+        with suppress(OSError):
+            # A file that another user has planted is neither followed nor waited for.
+            descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+            finally:
+                os.close(descriptor)
 
 
 def _is_stdout(path: str) -> bool:

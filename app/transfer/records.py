@@ -110,7 +110,7 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
     def has_a_usable_name(self, value: str, data_key: str) -> None:
         _check_name(value)
 
-    def document(self, record: Document, now: datetime, version: int) -> Document:
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
         return players.player_document(
             {**players.defaults(now), **self.stored_fields(record)}, version
         )
@@ -147,9 +147,9 @@ class BagRecord(SizedRecord):
         if any(slot["Slot"] >= data["SlotCount"] for slot in data["Slots"]):
             raise ValidationError("Must be below SlotCount.", "Slots")
 
-    def document(self, record: Document, now: datetime, version: int) -> Document:
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
         stored = {"SlotCount": record["SlotCount"], "Slots": items.slot_map(record["Slots"])}
-        return {"_id": record["Id"], **stored, "Version": version, "Journal": []}
+        return {"_id": record["Id"], **stored, "Version": version}
 
     def record(self, document: Document) -> Document:
         slots = _slot_list(document["Slots"])
@@ -197,7 +197,7 @@ class UserRecord(SizedRecord):
         if not users.is_email(value):
             raise ValidationError("Must be an email address.")
 
-    def document(self, record: Document, now: datetime, version: int) -> Document:
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
         fields = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
         return users.user_document({"CreationDate": now, **fields}, version)
 
@@ -238,7 +238,7 @@ class ObjectRecord(OpenRecord):
                 raise ValidationError("Must be a whole number, true or false.", "Value")
         return loaded
 
-    def document(self, record: Document, now: datetime, version: int) -> Document:
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
         return objects.object_document(record, version)
 
     def record(self, document: Document) -> Document:
@@ -255,7 +255,7 @@ class ErasureRecord(SizedRecord):
     Players = List(Guid(), load_default=list)
     Bags = List(Guid(), load_default=list)
 
-    def document(self, record: Document, now: datetime, version: int) -> Document:
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
         fields = dict(record)
         return {"_id": fields.pop("Id"), **fields}
 

@@ -8,42 +8,40 @@ from typing import IO
 from app.changes import Intent
 from app.database import COLLECTIONS, SUBJECTS
 from app.moderation.penalties import BAN
-from app.players.domain import MARKS
 from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.erasure_records import ERASURES
+from app.storage.fence import ERASURES
 from app.storage.import_replace import Replacer
-from app.storage.schema.collections import init_collections, init_database
+from app.storage.schema.collections import init_database
 from app.transfer.records import RECORDS, export_line
 
 # Fields that stay unchanged if a line does not contain them. Defaults would lift bans, and reset
 # the variables of a running game.
 ALONE = (
-    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt", "ErasureDue"),
+    "CreationDate",
+    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt"),
     *("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled"),
     "LastSignInAt",
 )
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
     "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),
-    "players": (("Notes",), *((mark,) for mark in MARKS)),
+    "players": (("CreationDate",), ("Notes",), ("ErasedAt",)),
     "objects": (("Value",),),
 }
 
 
 def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Intent) -> None:
     """Insert or replace the validated documents of a file, with an entry of history for each."""
-    init_collections(storage.db, COLLECTIONS)
+    # A transaction creates no collections and indexes.
+    init_database(storage.db, COLLECTIONS)
     if kind == ERASURES.name:
         _merge_erasures(storage, spool)
         return
     with progress(f"Writing {kind}", len(spool)) as advance:
         replacer = Replacer(storage, SUBJECTS[kind], intent, KEPT.get(kind, ()))
-        for count in bulk.write(storage.db[kind], spool, replacer.replace):
+        for count in replacer.replace_all(spool):
             advance(count)
-    init_database(storage.db, COLLECTIONS)
-    with progress("Writing history", len(spool)) as advance:
-        storage.journals.move_all(SUBJECTS[kind], storage.clock.now(), advance)
 
 
 def _merge_erasures(storage: Storage, spool: bulk.Spool) -> None:
@@ -58,7 +56,6 @@ def _merge_erasures(storage: Storage, spool: bulk.Spool) -> None:
             merged = {"$setOnInsert": record, "$addToSet": sets}
             collection.update_one({"_id": record.pop("_id")}, merged, upsert=True)
             advance(1)
-    init_database(storage.db, COLLECTIONS)
 
 
 def export_documents(
@@ -69,6 +66,6 @@ def export_documents(
     order = "NameKey" if kind in ("users", "players") else "_id"
     count = storage.db[kind].estimated_document_count()
     with progress(f"Writing {kind}", count) as advance:
-        for document in bulk.read_all(storage.db[kind], order, ["Journal"]):
+        for document in bulk.read_all(storage.db[kind], order, []):
             file.write(export_line(kind, record, document))
             advance(1)

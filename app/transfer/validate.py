@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
 from typing import IO
 
 import orjson
 from flask import current_app
 
 from app.auth.permissions import role_names
-from app.changes import Intent
-from app.database import SUBJECTS
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
-from app.privacy.store import Erasures
 from app.progress import progress
 from app.staff.store import Staff
 from app.storage import bulk
+from app.storage.changes import fresh_version
 from app.storage.client import Storage
-from app.storage.decisions import fresh_version
+from app.storage.fence import ERASURES, erased_people
 from app.transfer.records import RECORDS, Record
 from app.types import Document, is_deep
 from app.users.domain import SignInOfStaff
@@ -42,17 +39,18 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 storage = current(Storage)
 passwords = current(Passwords)
-erasures = current(Erasures)
 staff = current(Staff)
 
 
-def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent) -> Iterator[str]:
+def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
     """Add the documents of valid lines to the spool; yields a sentence for each fault."""
     names = {"_id": "Id", **UNIQUE.get(kind, {})}
     # By field and value: the line number and the id of its document.
     lines: dict[str, dict[str, tuple[int, str]]] = {field: {} for field in names}
+    # By account: the first line with something that belongs to it.
+    people: dict[str, int] = {}
     of_staff = _staff() if kind == "users" else {}
-    for number, document in _documents(kind, file, intent):
+    for number, document in _documents(kind, file):
         if isinstance(document, str):
             yield f"Line {number}: {document}"
             continue
@@ -63,14 +61,19 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent)
             first, _ = lines[field].setdefault(document[field], (number, document["_id"]))
             if first != number:
                 yield f"Line {number}: the field '{name}' is the same as on line {first}."
+        if kind == "players":
+            people.setdefault(document["UserId"], number)
         try:
             spool.add(document)
         except Invalid as error:
             yield f"Line {number}: {error}"
-    ids = lines.pop("_id")
-    for batch in bulk.batches(ids) if kind in ("users", "players") else ():
-        for number in sorted(ids[id_][0] for id_ in erasures.erased_ids(batch)):
-            yield f"Line {number}: the field 'Id' belongs to somebody who was erased."
+    ids = {id_: number for id_, (number, _) in lines.pop("_id").items()}
+    for name, found in (("Id", ids), ("UserId", people)):
+        for batch in bulk.batches(found) if kind in UNIQUE else ():
+            for number in sorted(
+                found[id_] for id_ in erased_people(storage.db[ERASURES.name], batch)
+            ):
+                yield f"Line {number}: the field '{name}' belongs to somebody who was erased."
     for field, seen in lines.items():
         owners = {value: id_ for value, (_, id_) in seen.items()}
         for value in bulk.clashes(storage.db[kind], field, owners):
@@ -87,11 +90,10 @@ def _staff() -> dict[str, Document]:
     return {user["_id"]: user for user in found if role_names(user)}
 
 
-def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int, Document | str]]:
+def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str]]:
     """Yield the number of each line with its document, or with a sentence that names its fault."""
     record = RECORDS[kind](current_app.config)
-    now, version = datetime.now(timezone.utc), fresh_version()
-    swapper = storage.swapper(SUBJECTS[kind]) if kind in SUBJECTS else None
+    version = fresh_version()
     with progress(f"Checking {kind}", _size(file)) as advance:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
@@ -102,17 +104,27 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
                 if isinstance(value, str):
                     yield number, value
                 else:
-                    document = record.document(value, now, version)
-                    yield number, swapper.with_entry(document, intent, []) if swapper else document
+                    document = record.document(value, None, version)
+                    yield number, document
                 advance(len(line))
 
 
 def _add_password_hashes(users: list[Document]) -> None:
+    changed = [user for user in users if "Password" in user]
+    found = storage.db["users"].find({"_id": {"$in": [u["Id"] for u in changed]}}, ["PasswordHash"])
+    stored = {user["_id"]: user.get("PasswordHash") for user in found}
+
+    # Threads have no application.
+    matches, hash_anew = passwords.matches, passwords.hash
+
+    def hash_of(user: Document) -> str:
+        former, password = stored.get(user["Id"]), user["Password"]
+        # The same password is no change: an import may be repeated.
+        return former if former and matches(former, password) else hash_anew(password)
+
     # argon2 releases the GIL, so threads use all cores.
     with ThreadPoolExecutor() as pool:
-        with_password = [user for user in users if "Password" in user]
-        hashes = pool.map(passwords.hash, [user["Password"] for user in with_password])
-        for user, password_hash in zip(with_password, hashes, strict=True):
+        for user, password_hash in zip(changed, pool.map(hash_of, changed), strict=True):
             user["PasswordHash"] = password_hash
 
 

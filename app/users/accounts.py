@@ -53,7 +53,10 @@ def require_manageable(key: Lookup) -> None:
 
 
 def require_settable(key: Lookup) -> None:
-    """Raise if the caller may not change how an account signs in, without its password."""
+    """Raise if the caller may not change how an account signs in, without its password.
+
+    The rules of these changes look again for a role: it may be given meanwhile.
+    """
     require_not_staff(users.get(key, *RIGHTS))
     require_manageable(key)
 
@@ -78,7 +81,10 @@ def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str
 
 
 def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> Applied:
-    """Store a new password; with checked, only if that is still the stored hash."""
+    """Store a new password: with checked, if that is still the stored hash.
+
+    Without it, only if the account still has no role of staff.
+    """
     rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
     applied = users.change_password(key, rule, intent)
     callers.forget()
@@ -87,7 +93,8 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
 
 def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Applied:
     """Mail a new code: one resets the password, the other accepts an invitation."""
-    reads = ("Name", "Email", "EmailKey", "PasswordHash", "PasswordVersion", "OpenId")
+    changed = ("EmailKey", "PasswordVersion", *RIGHTS)
+    reads = ("Name", "Email", "PasswordHash", "OpenId", *changed)
     user = _account_for_guess(key, *reads)
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
@@ -103,7 +110,7 @@ def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Appl
         rule = partial(remember_code, field=letter.field, code=stored, mailed=user)
         mailer.send_code(user, code, letter)
         # Store the code after mailing: if the mail fails, the former code stays valid.
-        return users.change(key, (letter.field, "EmailKey", "PasswordVersion"), rule, intent)
+        return users.change(key, (letter.field, *changed), rule, intent)
 
 
 def _may_be_mailed(error: BaseException | None) -> bool:

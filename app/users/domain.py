@@ -119,7 +119,6 @@ SHAPE = changeable(
         # An erasure searches texts for these.
         "FormerEmails": ARRAY,
         # When the account will be erased, and who asked for that (app/privacy).
-        "ErasureDue": {**object_shape({"At": MOMENT}), "bsonType": ["object", "null"]},
         # Set while the account is being erased.
         "ErasedAt": MOMENT,
     },
@@ -144,7 +143,7 @@ SUBJECT = SubjectKind(
     carried=_carry_names_and_emails,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
-INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt", "ErasureDue")
+INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt")
 INTERNAL += ("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and the defaults for values of other types.
@@ -241,7 +240,6 @@ def user_document(record: Document, version: int = 0) -> Document:
         "PasswordVersion": version,
         "Reset": None,
         "Version": version,
-        "Journal": [],
     }
 
 
@@ -363,8 +361,9 @@ class ResetCodes:
 
 
 def remember_code(user: Document, *, field: str, code: Document, mailed: Document) -> Change:
-    """Store a mailed code, unless the address or the password changed meanwhile."""
-    if any(user[name] != mailed[name] for name in ("EmailKey", "PasswordVersion")):
+    """Store a mailed code, unless the address, the password or the roles changed meanwhile."""
+    is_same = all(user[name] == mailed[name] for name in ("EmailKey", "PasswordVersion"))
+    if not is_same or role_names(user) != role_names(mailed):
         raise Conflict("The account was changed while the mail was sent; please ask again.")
     return Change({field: code}, None)
 
@@ -376,16 +375,21 @@ def rename(user: Document, *, name: str) -> Change:
 
 
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
-    """Change the address; codes mailed to the former address become void."""
-    _require_checked(user, checked)
+    """Change the address, with the password or of an account without a role of staff."""
+    _require_settable(user, checked)
+    return Change(with_email(user, new), None)
+
+
+def with_email(user: Document, new: str) -> Document:
+    """Return the fields of a new address; codes mailed to the former address become void."""
     fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
     fields |= {"Invitation": None} if user.get("Invitation") else {}
-    return Change({**fields, **carry_emails(user, fields)}, None)
+    return {**fields, **carry_emails(user, fields)}
 
 
 def replace_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:
     """Change the password; earlier tokens and codes become void."""
-    _require_checked(user, checked)
+    _require_settable(user, checked)
     return Change(_with_password(user, password_hash), None)
 
 
@@ -439,7 +443,12 @@ def _with_password(user: Document, password_hash: str) -> Document:
     return {"PasswordHash": password_hash, "PasswordVersion": count, "Reset": None}
 
 
-def _require_checked(user: Document, checked: str | None) -> None:
-    """Refuse a change if the password was changed since it was checked."""
-    if checked is not None and user["PasswordHash"] != checked:
+def _require_settable(user: Document, checked: str | None) -> None:
+    """Refuse a change if the password was changed since it was checked.
+
+    Without the password, refuse it if only the holder sets how the account signs in.
+    """
+    if checked is None:
+        require_not_staff(user)
+    elif user["PasswordHash"] != checked:
         raise InvalidCredentials

@@ -39,29 +39,47 @@ users = current(Users)
 
 
 def invite(name: str, email: str, intent: Intent, **fields: Any) -> Applied:
-    """Mail an invitation, and then add the account: if the mail fails, there is no account.
-
-    A repeated request derives the same id and the same link from its Idempotency-Key.
-    """
-    require_username(name, "Name")
-    require_email(email, "Email")
-    seed = f"{intent.origin.user_id} {intent.key}"
-    id_ = str(uuid.uuid5(NAMESPACE, seed) if intent.key else uuid.uuid4())
+    """Mail an invitation, and then add the account: if the mail fails, there is no account."""
+    invited = id_, _ = new_invitation(intent)
     key = Lookup.parse(id_)
-    if earlier := users.find_earlier(key, intent) if intent.key else None:
+    if earlier := users.find_earlier(key, intent):
         return earlier
-    users.require_unused(name, email)
-    code = reset_codes.of(id_, intent.key) if intent.key else new_code()
-    with mailer.slot():
-        mailer.send_code({"_id": id_, "Name": name, "Email": email}, code, INVITATION)
-    expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
-    invitation = code_of(code, expires_at)
+    mail(name, email, invited)
     try:
-        return users.create(name, email, None, intent, id_, Invitation=invitation, **fields)
+        return add(name, email, invited, intent, **fields)
     except (NameTaken, EmailTaken):
-        if earlier := users.find_earlier(key, intent) if intent.key else None:
+        if earlier := users.find_earlier(key, intent):
             return earlier
         raise
+
+
+def new_invitation(intent: Intent) -> tuple[str, str]:
+    """Return the id of an account, and a code for it.
+
+    A repeated request derives the same ones from its Idempotency-Key.
+    """
+    if intent.key is None:
+        return str(uuid.uuid4()), new_code()
+    id_ = str(uuid.uuid5(NAMESPACE, f"{intent.origin.user_id} {intent.key}"))
+    return id_, reset_codes.of(id_, intent.key)
+
+
+def mail(name: str, email: str, invited: tuple[str, str]) -> None:
+    """Mail an invitation to an account that will be added."""
+    require_username(name, "Name")
+    require_email(email, "Email")
+    users.require_unused(name, email)
+    id_, code = invited
+    with mailer.slot():
+        mailer.send_code({"_id": id_, "Name": name, "Email": email}, code, INVITATION)
+
+
+def add(name: str, email: str, invited: tuple[str, str], intent: Intent, **fields: Any) -> Applied:
+    """Add the account of an invitation that was mailed."""
+    id_, code = invited
+    expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
+    invitation = code_of(code, expires_at)
+    return users.create(name, email, None, intent, id_, Invitation=invitation, **fields)
 
 
 def invite_again(key: Lookup, intent: Intent) -> Applied:

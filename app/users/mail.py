@@ -53,6 +53,13 @@ class MailNotConfigured(MailNotSent):
     retry_after = 60
 
 
+class PublicUrlNotSet(MailNotSent):
+    """In production, no mail has the host of a request in a link: any client can forge it."""
+
+    sentence = "{noun} could not be sent: its link needs the setting QM_PUBLIC_URL."
+    retry_after = 60
+
+
 class TimedConnection(Connection):
     """Flask-Mail's connection, with a timeout and verified certificates."""
 
@@ -105,15 +112,20 @@ class Mailer:
         """Send a code that resets a password, or that accepts an invitation."""
         minutes = max(1, self._config[letter.seconds] // 60)
         facts = {"code": code, "minutes": minutes, "days": max(1, minutes // 1440)}
-        # Browsers do not send a fragment, so no log contains the code.
-        facts["link"] = self.link(f"invitation#{user['_id']}.{code}")
+        if letter is INVITATION:
+            # Browsers do not send a fragment, so no log contains the code.
+            facts["link"] = self.link(f"invitation#{user['_id']}.{code}", NOUNS[letter.template])
         facts["game"] = self._config["GAME_NAME"]
         subject = self._config[letter.subject]
         self.send(subject, letter.template, user["Name"], user["Email"], **facts)
 
-    def link(self, path: str) -> str:
-        """Return the address of a page of the console."""
-        address = self._config["PUBLIC_URL"] or request.host_url.rstrip("/")
+    def link(self, path: str, noun: str = "The mail") -> str:
+        """Return the address of a page of the console, for a mail with this noun."""
+        address = self._config["PUBLIC_URL"]
+        if not address:
+            if self._config["ENV"] == "production":
+                raise PublicUrlNotSet(noun)
+            address = request.host_url.rstrip("/")
         return f"{address}/console/{path}"
 
     def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:

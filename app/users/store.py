@@ -9,23 +9,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import PyMongoError
 
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Intent, Rule
-from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
+from app.errors import EmailTaken, NameTaken, NotFound
 from app.former_names import KEY_PATH, only_one
 from app.moderation.penalties import BAN, BAN_STATE, MUTE, Penalty
 from app.naming import Lookup, email_key, name_key
 from app.paging import Page, Window
 from app.storage.bulk import SWEEP_SECONDS, sweep
+from app.storage.changes import fresh_version
 from app.storage.client import Storage, by_key
-from app.storage.committed import majority_holds
-from app.storage.decisions import fresh_version
 from app.storage.documents import NamedDocuments
-from app.storage.journal import NOTED, UNMOVED
+from app.storage.history import NOTED
 from app.storage.paging.orders import Order
 from app.storage.schema.plan import CollectionPlan, index
+from app.storage.transactions import after_commit
 from app.types import Document
 from app.users.domain import (
     SHAPE,
@@ -46,7 +46,6 @@ USERS = CollectionPlan(
     "users",
     SHAPE,
     (
-        UNMOVED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
         index("former_name", KEY_PATH, sparse=True),
@@ -64,7 +63,6 @@ USERS = CollectionPlan(
             index(name, field, partialFilterExpression={field: {"$type": "string"}})
             for name, field in (("banned", BAN.by), ("muted", MUTE.by))
         ),
-        index("erasure_due", "ErasureDue.At", sparse=True),
         *(
             index(
                 penalty.flag, penalty.flag, "NameKey", partialFilterExpression={penalty.flag: True}
@@ -76,7 +74,6 @@ USERS = CollectionPlan(
 # What a change of the address reads.
 ADDRESS = ("Email", "EmailKey", "FormerEmails", "Reset", "Invitation", "PasswordHash")
 # The orders of lists, by field and direction, each with its index.
-JUST_CHANGED = "Another account was just being changed; please try again."
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
     ("name", False): Order("name", [("NameKey", -1)]),
@@ -93,7 +90,11 @@ class Users(NamedDocuments):
     def __init__(
         self, storage: Storage, total_seconds: float = 0, sweep_seconds: float = SWEEP_SECONDS
     ) -> None:
-        super().__init__(storage, SUBJECT, total_seconds)
+        taken = {
+            "NameKey": lambda user: NameTaken(user["Name"]),
+            "EmailKey": lambda user: EmailTaken(user["Email"]),
+        }
+        super().__init__(storage, SUBJECT, total_seconds, taken)
         self._sweep_seconds = sweep_seconds
         self._tokens = storage.db["refresh_tokens"]
 
@@ -153,15 +154,10 @@ class Users(NamedDocuments):
         id_: str | None = None,
         **fields: Any,
     ) -> Applied:
-        """Add an account without Power flags, and return it; unique indexes refuse duplicates."""
+        """Add an account without Power flags, and return it."""
         guid = id_ or str(uuid.uuid4())
         user = {**new_account(guid, name, email, password_hash, self.now()), **fields}
-        try:
-            return Applied(user, entry=self._swapper.insert(user, intent))
-        except DuplicateKeyError:
-            if majority_holds(self._documents, {"NameKey": user["NameKey"]}):
-                raise NameTaken(name) from None
-            raise self._email_taken(email) from None
+        return self._changes.insert(user, intent)._replace(answer=user)
 
     def require_unused(self, name: str, email: str) -> None:
         """Raise if a name or an address is taken; unique indexes still refuse later duplicates."""
@@ -182,37 +178,16 @@ class Users(NamedDocuments):
         self, key: Lookup, new: str, intent: Intent, checked: str | None = None
     ) -> Applied:
         rule = partial(change_email, new=new, checked=checked)
-        return self.change_address(key, new, ADDRESS, rule, intent)
-
-    def change_address(
-        self, key: Lookup, new: str, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Applied:
-        """Apply a rule that sets an address, or raise EmailTaken."""
-        try:
-            return self.change(key, reads, rule, intent)
-        except DuplicateKeyError:
-            raise self._email_taken(new) from None
+        return self.change(key, (*ADDRESS, *RIGHTS), rule, intent)
 
     def rename(self, key: Lookup, name: str, intent: Intent) -> Applied:
         reads = ("Name", "NameKey", "NameTails", "FormerNames")
-        try:
-            return self.change(key, reads, partial(rename, name=name), intent)
-        except DuplicateKeyError:
-            if majority_holds(self._documents, {"NameKey": name_key(name)}):
-                raise NameTaken(name) from None
-            raise Unavailable(JUST_CHANGED, retry_after=1) from None
-
-    def _email_taken(self, email: str) -> EmailTaken | Unavailable:
-        """Return why an address was refused; the account that had it may be rolled back."""
-        if majority_holds(self._documents, {"EmailKey": email_key(email)}):
-            return EmailTaken(email)
-        return Unavailable(JUST_CHANGED, retry_after=1)
+        return self.change(key, reads, partial(rename, name=name), intent)
 
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
         """Apply a rule that may change the password, and delete tokens that became void."""
-        return self.change_and_sweep(
-            key, ("PasswordHash", "PasswordVersion", "Reset", "Invitation"), rule, intent
-        )
+        reads = ("PasswordHash", "PasswordVersion", "Reset", "Invitation", *RIGHTS)
+        return self.change_and_sweep(key, reads, rule, intent)
 
     def change_and_sweep(
         self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent
@@ -228,6 +203,9 @@ class Users(NamedDocuments):
 
     def sweep_tokens(self, key: Lookup) -> None:
         """Delete tokens of earlier password versions. Best effort: they are void anyway."""
+        after_commit(partial(self._sweep_tokens, key))
+
+    def _sweep_tokens(self, key: Lookup) -> None:
         try:
             user = self.get(key, "PasswordVersion")
         except (PyMongoError, NotFound) as error:

@@ -7,8 +7,7 @@ pipeline that MongoDB evaluates on the document, applies the whole rule: the fir
 with room, else the first empty slot. In the bench the second try never happens; it is there so
 that what is measured is a give, and not a counter.
 
-The version counts up as the service's compare-and-swap expects of all who write beside it. The
-journal of repeated requests is left out: it is no part of the least that a give must do.
+The version counts up, as the service asks of all who write beside it.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 
 NOT_SERVED = {
     **{"Inventory": 0, "Bank": 0, "Spells": 0, "Variables": 0},
-    **{"NameKey": 0, "NameTails": 0, "Version": 0, "LastVersion": 0, "Stamp": 0},
-    **{"ChangedAt": 0, "Journal": 0, "JournalCount": 0},
+    **{"NameKey": 0, "NameTails": 0, "Version": 0, "ChangedAt": 0},
 }
 
 

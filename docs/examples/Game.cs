@@ -109,10 +109,10 @@ public sealed class GameDatabase
 
     private static readonly BsonDocument Absent = new BsonDocument("$exists", false);
 
-    // Writes of the service set a Stamp; writes of a game do not.
+    // Writes of the service set ChangedAt; writes of a game do not.
     private static readonly BsonDocument ByTheService = BsonDocument.Parse(@"{ $match: { $or: [
-        { operationType: 'update', 'updateDescription.updatedFields.Stamp': { $exists: true } },
-        { operationType: { $in: ['insert', 'replace'] }, 'fullDocument.Stamp': { $exists: true } } ] } }");
+        { operationType: 'update', 'updateDescription.updatedFields.ChangedAt': { $exists: true } },
+        { operationType: { $in: ['insert', 'replace'] }, 'fullDocument.ChangedAt': { $exists: true } } ] } }");
 
     private readonly Random random = new Random();
     private readonly IMongoCollection<BsonDocument> users;
@@ -129,7 +129,7 @@ public sealed class GameDatabase
     {
         for (var i = 0; i < Tries; i++)
         {
-            var there = new BsonDocument { { "_id", id }, { "DeletedAt", Absent } };
+            var there = new BsonDocument("_id", id);
             var player = await players.Find(there).FirstOrDefaultAsync();
             if (player == null) throw new GoneException();
             var update = decide(player);
@@ -184,7 +184,7 @@ public sealed class GameDatabase
         for (var start = 0; start < playing.Count; start += Many)
         {
             var some = new BsonDocument("$in", new BsonArray(playing.Skip(start).Take(Many)));
-            var these = new BsonDocument { { "_id", some }, { "DeletedAt", Absent } };
+            var these = new BsonDocument("_id", some);
             await players.UpdateManyAsync(these, seen);
         }
     }

@@ -125,7 +125,7 @@ func change(ctx context.Context, db *mongo.Database, id string, decide func(Play
 	players := db.Collection("players")
 	for i := 0; i < tries; i++ {
 		var player Player
-		there := bson.M{"_id": id, "DeletedAt": bson.M{"$exists": false}}
+		there := bson.M{"_id": id}
 		err := players.FindOne(ctx, there).Decode(&player)
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return errGone
@@ -229,7 +229,7 @@ func heartbeat(ctx context.Context, db *mongo.Database, playing []string) error 
 			some = some[:many]
 		}
 		playing = playing[len(some):]
-		these := bson.M{"_id": bson.M{"$in": some}, "DeletedAt": bson.M{"$exists": false}}
+		these := bson.M{"_id": bson.M{"$in": some}}
 		seen := bson.M{"$set": bson.M{"Online": true}, "$currentDate": bson.M{"LastSeen": true}}
 		if _, err := db.Collection("players").UpdateMany(ctx, these, seen); err != nil {
 			return err
@@ -305,10 +305,10 @@ func isPlain(held Slot, item string) bool {
 	return held.ItemID == item && held.BagID == "" && len(held.StatBuffs) == 0
 }
 
-// Writes of the service set a Stamp; writes of a game do not.
+// Writes of the service set ChangedAt; writes of a game do not.
 var byTheService = bson.M{"$or": bson.A{
-	bson.M{"operationType": "update", "updateDescription.updatedFields.Stamp": bson.M{"$exists": true}},
-	bson.M{"operationType": bson.M{"$in": bson.A{"insert", "replace"}}, "fullDocument.Stamp": bson.M{"$exists": true}},
+	bson.M{"operationType": "update", "updateDescription.updatedFields.ChangedAt": bson.M{"$exists": true}},
+	bson.M{"operationType": bson.M{"$in": bson.A{"insert", "replace"}}, "fullDocument.ChangedAt": bson.M{"$exists": true}},
 }}
 
 // gifts calls a function for every write of the service to a player: gifts, names, variables and so on.

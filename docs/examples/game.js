@@ -14,7 +14,6 @@ const { join } = require("node:path");
 const { BSON, Long, MongoClient } = require("mongodb");
 
 const TRIES = 50;
-const NOT_DELETED = { DeletedAt: { $exists: false } };
 const NEW_PLAYER = readFileSync(join(__dirname, "new_player.json"), "utf8");
 const FOLDED = readFolding(readFileSync(join(__dirname, "case_folding.txt"), "utf8"));
 
@@ -50,7 +49,7 @@ function readFolding(text) {
 // null; it may be called several times, so it must have no side effects.
 async function change(collection, id, decide) {
   for (let tries = 0; tries < TRIES; tries++) {
-    const found = await collection.findOne({ _id: id, ...NOT_DELETED }, { promoteLongs: false });
+    const found = await collection.findOne({ _id: id }, { promoteLongs: false });
     if (!found) throw new Error(`${id} no longer exists.`);
     const update = decide(found);
     if (!update) return false;
@@ -86,7 +85,7 @@ function moveItem(db, playerId, source, target) {
 // Reports who is playing, at log-in and about every 30 seconds for all players at once.
 async function heartbeat(db, playing) {
   const update = { $set: { Online: true }, $currentDate: { LastSeen: true } };
-  await db.collection("players").updateMany({ _id: { $in: playing }, ...NOT_DELETED }, update);
+  await db.collection("players").updateMany({ _id: { $in: playing } }, update);
 }
 
 // Reports an event; more may be Items, Text and With. One that was reported before changes nothing.

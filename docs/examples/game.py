@@ -38,11 +38,14 @@ NEW_PLAYER = (HERE / "new_player.json").read_text()
 TRIES = 50
 MANY = 1000
 HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1)
-# Writes of the service set a Stamp; writes of a game do not.
+# Writes of the service set ChangedAt; writes of a game do not.
 BY_THE_SERVICE = {
     "$or": [
-        {"operationType": "update", "updateDescription.updatedFields.Stamp": {"$exists": True}},
-        {"operationType": {"$in": ["insert", "replace"]}, "fullDocument.Stamp": {"$exists": True}},
+        {"operationType": "update", "updateDescription.updatedFields.ChangedAt": {"$exists": True}},
+        {
+            "operationType": {"$in": ["insert", "replace"]},
+            "fullDocument.ChangedAt": {"$exists": True},
+        },
     ]
 }
 
@@ -76,7 +79,7 @@ def sha256(password: str) -> str:
 def change(collection: Collection[Document], id_: str, decide: Decide) -> Any:
     """Change single fields of a document, based on its current content."""
     for _ in range(TRIES):
-        document = collection.find_one({"_id": id_, "DeletedAt": {"$exists": False}})
+        document = collection.find_one({"_id": id_})
         if document is None:
             raise Gone(id_)
         update, answer = decide(document)
@@ -130,7 +133,7 @@ def heartbeat(db: Database[Document], playing: Iterable[str]) -> None:
     ids = list(playing)
     for start in range(0, len(ids), MANY):
         db.players.update_many(
-            {"_id": {"$in": ids[start : start + MANY]}, "DeletedAt": {"$exists": False}},
+            {"_id": {"$in": ids[start : start + MANY]}},
             {"$set": {"Online": True}, "$currentDate": {"LastSeen": True}},
         )
 
@@ -161,9 +164,8 @@ def hand_over(db: Database[Document], giver: str, taker: str, source: str, targe
     """Move the content of a slot to an empty slot of another player, in one transaction."""
 
     def both(session: ClientSession) -> bool:
-        there = {"DeletedAt": {"$exists": False}}
-        one = db.players.find_one({"_id": giver, **there}, session=session)
-        other = db.players.find_one({"_id": taker, **there}, session=session)
+        one = db.players.find_one({"_id": giver}, session=session)
+        other = db.players.find_one({"_id": taker}, session=session)
         held = one and slot(one, source)
         if not held or other is None or slot(other, target) is not None:
             return False

@@ -53,8 +53,7 @@ RESTART_WARNINGS = (10, 5, 1)  # minutes before a restart
 LOOK_SECONDS = 1  # if no game polls for ten seconds, the service refuses actions
 EVENT_DAYS = 30  # QM_GAME_EVENT_DAYS
 PRESENCE_SECONDS = 30  # after QM_ONLINE_TTL_SECONDS (300), a player counts as offline
-NOT_DELETED = {"DeletedAt": {"$exists": False}}  # else the service is deleting it
-UNREAD = {"Journal": 0, "Notes": 0, "NameTails": 0}  # fields of the service, or not needed here
+UNREAD = {"Notes": 0, "NameTails": 0}  # fields of the service, or not needed here
 NO_RIGHT, DAMAGED = (13, 18, 8000), (28, 121)  # MongoDB's codes; DAMAGED: an invalid document
 SETTINGS = {
     "w": "majority",  # a write on fewer servers may be rolled back
@@ -155,7 +154,7 @@ class Characters:
         found = {c["_id"]: c for c in self.collection.find({"_id": {"$in": ids}}, self.projection)}
         for id_ in ids:
             former, now = self.copies.pop(id_, None), found.get(id_)
-            if now is not None and "DeletedAt" not in now:
+            if now is not None:
                 self.copies[id_] = now
                 self.compare(former or now, now, is_final=False)
 
@@ -245,13 +244,12 @@ class Characters:
         return made
 
     def effects(self, found: dict[str, Document], changes: dict[str, Change]) -> Document | None:
-        """Return the effects of a write on items, Version and Journal, for the ledger."""
+        """Return the effects of a write on items and Version, for the ledger."""
         effects = {}
         for id_, change in changes.items() if self.ledger else ():
             before, after = found[id_], self.written(found[id_], change, "")
             version = after["Version"] - (before.get("Version") or 0)
-            lost = [e for e in before.get("Journal", ()) if e not in after["Journal"]]
-            effects[id_] = {"Items": difference(before, after), "Version": version, "Entries": lost}
+            effects[id_] = {"Items": difference(before, after), "Version": version}
         return effects
 
     def note(self, write_id: str, state: str, effects: Document | None = None) -> None:
@@ -493,7 +491,7 @@ class World:
 
     def choose_characters(self) -> dict[str, str]:
         """Return the account of each character that we play; make more if there are too few."""
-        where: Document = dict(NOT_DELETED)
+        where: Document = {}
         if listed := self.options.characters:
             where["_id"] = {"$in": listed.read_text().split()}
         # Characters marked online first, so that at the end none is marked who does not play.
@@ -521,12 +519,12 @@ class World:
     def log_in(self, ids: Iterable[str]) -> None:
         """Report in bulk who plays: at log-in, and for all players every half a minute."""
         online = {"$set": {"Online": True}, "$currentDate": {"LastSeen": True}}
-        self.db["players"].update_many({"_id": {"$in": list(ids)}, **NOT_DELETED}, online)
+        self.db["players"].update_many({"_id": {"$in": list(ids)}}, online)
 
     def log_out(self, ids: Iterable[str]) -> None:
         ids = list(ids)
         left = {"$set": {"Online": False}, "$currentDate": {"LastSeen": True, "LastOnline": True}}
-        self.db["players"].update_many({"_id": {"$in": ids}, **NOT_DELETED}, left)
+        self.db["players"].update_many({"_id": {"$in": ids}}, left)
         for id_ in ids:
             self.characters.copies.pop(id_, None)
 
@@ -720,7 +718,7 @@ def named(name: str) -> Document:
     key = unicodedata.normalize("NFC", name).casefold()
     tails = [key[start:] for start in range(len(key) - 2)]  # of three characters and more
     names = {"_id": str(uuid.uuid4()), "Name": name, "NameKey": key, "NameTails": tails}
-    return {**names, "CreationDate": datetime.now(timezone.utc), "Version": 0, "Journal": []}
+    return {**names, "CreationDate": datetime.now(timezone.utc), "Version": 0}
 
 
 def new_account(name: str) -> Document:

@@ -13,8 +13,11 @@ from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from tests.applications import service
+from tests.callers import Caller
+from tests.changes import cut_off
 from tests.factories import moment, numbered_guid
 from tests.game import look, make_action, playing
+from tests.mongod import on_mongodb
 from tests.system.programs import wait_until
 
 MAP = numbered_guid(1)
@@ -205,6 +208,48 @@ def test_the_same_request_again_asks_once(db, post):
     done = post(KICK, Idempotency_Key="k").json
     assert done["Message"] == "Aladric has been kicked by the server!"
     assert db.actions.count_documents({}) == 1
+
+
+@on_mongodb
+@pytest.mark.usefixtures("impatient")
+def test_an_answer_again_rests_on_what_a_majority_holds(db, post, monkeypatch):
+    look(db)
+    post(KICK, status=202, Idempotency_Key="k")
+    now = datetime.now(timezone.utc)
+    db.actions.update_one({}, {"$set": {"Taken": now, "Done": now}})
+    with monkeypatch.context() as patch:
+        cut_off(patch)
+        post(KICK, status=503, Idempotency_Key="k")
+        assert "may have been made" in post(KICK, status=503).json["Message"]
+    post(KICK, Idempotency_Key="k")
+
+
+@on_mongodb
+@pytest.mark.usefixtures("impatient")
+def test_the_same_request_many_times_at_once_asks_once(app, db, staff, player):
+    look(db)
+
+    def ask(_):
+        caller = Caller(app.test_client(), staff.headers, "/api/v1/")
+        return caller(f"POST {KICK}", None, 202, Idempotency_Key="k").json["ActionId"]
+
+    with ThreadPoolExecutor(8) as pool:
+        (action_id,) = set(pool.map(ask, range(16)))
+    assert [action["_id"] for action in db.actions.find()] == [action_id]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nothing_is_asked_of_or_by_somebody_who_is_being_erased(db, post, staff, player):
+    look(db)
+    record = {"BegunAt": datetime.now(timezone.utc), "Bags": []}
+    for named, status in (
+        ({"_id": player["UserId"], "Players": [player["_id"]]}, 409),
+        ({"_id": staff.user["_id"], "Players": []}, 401),
+    ):
+        db.erasures.insert_one({**record, **named})
+        post(KICK, status=status)
+        db.erasures.delete_many({})
+    assert db.actions.count_documents({}) == 0
 
 
 @pytest.mark.usefixtures("impatient")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import atexit
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 
 from app.auth.api_keys import new_secret
 from app.auth.roles import FLAGS, Role
-from app.batches import domain
 from app.batches.background import BatchWorker
-from app.batches.running import FEW_ROWS, Runner
+from app.batches.running import MOST_AT_ONCE, Runner
 from app.batches.store import Batches
 from app.players.store import Players
-from app.privacy.store import Erasures
 from tests.applications import service
 from tests.factories import NOW, make_key, numbered_guid, with_keys
-from tests.swaps import meant, move_all
+from tests.mongod import on_mongodb
 from tests.system.programs import wait_until
 
 ITEM = numbered_guid(1)
@@ -67,18 +67,17 @@ def test_a_batch_that_was_started_ends_without_a_caller(app, db, batch, send, wo
     path = f"/{batch['Id']}"
     run_out(worker)
     assert held(db) == [0, 0, 0]  # nobody has started it
-    if verb == "advance":
-        service(app, Runner)._seconds = 0
+    waits = []
+    service(app, Runner).sleep = lambda _: (waits.append(1), time.sleep(0.5))
     begun = send(f"{path}/{verb}")
     assert (begun["State"], begun["Ready"]) == ("running", 3)
-    service(app, Runner)._seconds = 60
+    assert len(waits) == (4 if verb == "advance" else 0)
     run_out(worker)
     assert held(db) == [5, 5, 5]
     found = send(path, method="GET")
     assert (found["State"], found["Done"]) == ("done", 3)
     assert found["StartedBy"]["Name"] == "Clerk"
     assert send(f"{path}/run")["State"] == "done"
-    move_all(db)
     entries = {(e["By"]["Name"], e["Via"], e["Reason"]) for e in db.history.find()}
     assert entries == {("Clerk", "batch", "Ticket 4711")}
 
@@ -125,42 +124,25 @@ def test_a_paused_batch_is_cancelled(db, batch, send, worker):
     assert held(db) == [0, 0, 0]
 
 
-def test_a_pause_stops_whoever_is_at_it_with_the_part_that_was_taken(
-    world, db, send, worker, monkeypatch
-):
-    monkeypatch.setattr(domain, "PART_ROWS", 20)
-    batch = gifts(world, send, 90)
+@on_mongodb
+def test_a_pause_ends_the_portion_that_is_under_way(world, db, send, worker, monkeypatch):
+    batch = gifts(world, send, MOST_AT_ONCE + 40)
     change_many = Players.change_many
 
-    def pause(players, wanted):
-        monkeypatch.setattr(Players, "change_many", change_many)
-        assert send(f"/{batch['Id']}/pause")["State"] == "paused"
+    def pause_the_second(players, wanted):
+        if any(held(db)):
+            monkeypatch.setattr(Players, "change_many", change_many)
+            with ThreadPoolExecutor(1) as others:
+                paused = others.submit(send, f"/{batch['Id']}/pause").result()
+            assert (paused["State"], paused["Done"]) == ("paused", MOST_AT_ONCE)
         return change_many(players, wanted)
 
-    monkeypatch.setattr(Players, "change_many", pause)
+    monkeypatch.setattr(Players, "change_many", pause_the_second)
     send(f"/{batch['Id']}/run")
     run_out(worker)
-    assert sum(held(db)) == 5 * 20
+    assert sum(held(db)) == 5 * MOST_AT_ONCE
     found = send(f"/{batch['Id']}", method="GET")
-    assert (found["State"], found["Done"], found["Ready"]) == ("paused", 20, 70)
-
-
-def test_the_background_takes_no_place_of_a_caller_and_gives_way(
-    app, world, db, send, worker, monkeypatch
-):
-    batch = gifts(world, send, 90)
-    runner = service(app, Runner)
-    runner.limiter.places, runner.requests_at_work = 0, lambda: 1
-    change_many, sizes = Players.change_many, []
-
-    def counted(players, wanted):
-        sizes.append(len(wanted))
-        return change_many(players, wanted)
-
-    monkeypatch.setattr(Players, "change_many", counted)
-    send(f"/{batch['Id']}/run")
-    run_out(worker)
-    assert (max(sizes), sum(sizes)) == (FEW_ROWS, 90)
+    assert (found["State"], found["Done"], found["Ready"]) == ("paused", MOST_AT_ONCE, 40)
 
 
 @pytest.fixture
@@ -237,31 +219,53 @@ def test_a_batch_is_paused_whose_starter_was_banned(staff, db, batch, send, work
     assert held(db) == [0, 0, 0]
 
 
-def test_of_a_starter_who_is_erased_the_id_stays(app, db, batch, send, worker, tool):
+def begin_erasure(db, user_id, *player_ids):
+    fence = {"_id": user_id, "BegunAt": NOW, "Players": [*player_ids], "Bags": []}
+    db.erasures.insert_one(fence)
+
+
+def test_a_batch_is_paused_whose_starter_is_being_erased(db, batch, send, worker, tool):
+    """Nothing is written in that name any more."""
     account, headers = tool
     send(f"/{batch['Id']}/run", **headers)
-    erasures = service(app, Erasures)
-    erasures._settling = timedelta(0)
-    erasures.begin(account["_id"], meant("erase"))
+    begin_erasure(db, account["_id"])
     run_out(worker)
-    erasures.finish(account["_id"])
     found = send(f"/{batch['Id']}", method="GET")
-    assert found["StartedBy"] == {"UserId": account["_id"], "Name": None, "Key": None}
-    gone = GONE.format("the key no longer works")
-    assert (found["State"], found["PausedWhy"]) == ("paused", gone)
+    why = "The account that started it is being erased. Somebody else can resume it."
+    assert (found["State"], found["PausedWhy"]) == ("paused", why)
     assert held(db) == [0, 0, 0]
+
+
+def test_nothing_is_planned_or_done_for_who_is_being_erased(world, db, batch, send, worker):
+    """The player may have been deleted since it was looked up."""
+    first, second, third = db.players.find()
+    begin_erasure(db, first["UserId"])
+    begin_erasure(db, second["UserId"], second["_id"])
+    why = "This belongs to a person who is being erased."
+    give = {"Operation": "give", "ItemId": ITEM, "Quantity": 5}
+    rows = [{"Player": player["Name"], **give} for player in (first, second, third)]
+    planned = send("", {"Rows": rows})
+    assert (planned["Ready"], planned["Refused"]) == (1, 2)
+    nobody, found = ({"Batch": planned["Id"], "Subject": None}, batch["Id"])
+    for row in db.batch_rows.find(nobody):
+        assert (row["Player"], row["Arguments"], row["Why"]) == (None, {}, why)
+    send(f"/{found}/run")
+    run_out(worker)
+    progress = send(f"/{found}", method="GET")
+    assert (progress["State"], progress["Done"], progress["Refused"]) == ("done", 1, 2)
+    refused = db.batch_rows.find({"Batch": found, "Verdict": "refused"})
+    assert {row["Why"] for row in refused} == {why}
 
 
 def test_what_a_command_has_started_goes_on_in_its_name(app, db, batch, send, worker):
     service(app, Batches).start(batch["Id"], {"UserId": None, "Name": "root"})
     run_out(worker)
     assert held(db) == [5, 5, 5]
-    move_all(db)
     assert {entry["By"]["Name"] for entry in db.history.find()} == {"root"}
 
 
 def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, batch, send, worker):
-    started, calls = worker._batches.find_started, []
+    started, calls = worker._batches.find_waiting, []
 
     def fail_once():
         calls.append(1)
@@ -269,7 +273,7 @@ def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, bat
             raise RuntimeError("a bug")
         return started()
 
-    worker._batches.find_started = fail_once
+    worker._batches.find_waiting = fail_once
     worker._is_ready = lambda: True
     send(f"/{batch['Id']}/run")
     worker.begin()

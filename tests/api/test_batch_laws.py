@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from time import monotonic
 
+import bson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect
 
-from app.batches import domain, planning
+from app.batches import domain, planning, running, store
+from app.batches.background import BatchWorker
 from app.batches.choosing import Choosing
-from app.batches.domain import (
-    NewBatch,
-    NotEnded,
-    PlannedTooLong,
-    Row,
-    in_parts,
-    in_waves,
-    row_key,
-    undoes_nothing,
-)
-from app.batches.parts import store as parts_store
-from app.batches.parts.store import NEVER
+from app.batches.domain import NewBatch, PlannedTooLong, Row, row_key, undoes_nothing
 from app.batches.planning import Planner
-from app.batches.running import FEW_ROWS, Run, Runner
-from app.batches.store import Batches, BatchTraces
+from app.batches.running import MOST_AT_ONCE, Runner
+from app.batches.store import Batches
 from app.changes import Origin
-from app.errors import Unavailable
+from app.errors import Busy, Damaged, TooLarge
 from app.players.store import Players
 from app.request_scope import at_database
-from app.storage.bulk_swap import Swapped
 from app.storage.client import Storage
-from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
-from tests.factories import numbered_guid
+from tests.callers import Caller
+from tests.factories import make_player, numbered_guid
 from tests.mongod import on_mongodb
-from tests.swaps import move_all
+from tests.system.programs import wait_until
 
 ITEM = numbered_guid(1)
 SOMEBODY = Origin(None, "tester", "batch")
@@ -51,22 +45,6 @@ class Killed(BaseException):
     """The process dies here."""
 
 
-class Dying:
-    """A collection before whose operations the process may die."""
-
-    def __init__(self, collection, die):
-        self._collection, self._die = collection, die
-
-    def with_options(self, **options):
-        return Dying(self._collection.with_options(**options), self._die)
-
-    def __getattr__(self, name):
-        found = getattr(self._collection, name)
-        if callable(found) and not name.startswith("_"):
-            self._die()
-        return found
-
-
 def rows_for(players, quantity=1):
     arguments = {"itemid": ITEM, "quantity": quantity, "bankoverflow": False}
     return [Row(n, p["Name"], "give", arguments) for n, p in enumerate(players, 1)]
@@ -74,15 +52,19 @@ def rows_for(players, quantity=1):
 
 def plan(app, rows):
     with app.app_context():
-        return service(app, Planner).plan(rows, NewBatch(FIELDS, None, ""), lambda _: None)
+        return service(app, Planner).plan(rows, NewBatch(FIELDS, None, ""), lambda _: None).batch
 
 
-def run(app, batch, runner=None):
+def run(app, batch):
+    """Carry out a batch to its end, or until it is paused or cancelled; return it."""
+    batches = service(app, Batches)
+    batch = batches.start(batch["_id"], STARTER)
     with app.app_context():
-        while True:
-            found = (runner or service(app, Runner)).advance(batch["_id"], SOMEBODY, STARTER)
-            if found["State"] == "done":
-                return found
+        while batch["State"] == "running":
+            if not service(app, Runner).carry_out(batch, SOMEBODY):
+                time.sleep(0.01)
+            batch = batches.get(batch["_id"])
+    return batch
 
 
 def held(db):
@@ -96,7 +78,6 @@ def held(db):
 
 def entries(db, batch):
     """Return how often the key of each row of a batch is in history."""
-    move_all(db)
     keys = {"IdempotencyKey": {"$regex": f"^batch {batch['_id']}"}}
     return Counter(entry["IdempotencyKey"] for entry in db.history.find(keys))
 
@@ -106,114 +87,274 @@ def expected_entries(db, batch):
 
 
 def expire_leases(db):
-    db.batch_parts.update_many({}, {"$set": {"LeasedUntil": NEVER}})
+    db.batches.update_many({}, {"$unset": {"Lease": ""}})
 
 
-@pytest.mark.parametrize("moves", [False, True])
-def test_killed_before_every_operation_each_row_is_carried_out_once(app, world, db, moves):
-    """In turn before the first operation of the database, before the second, and so on."""
-    players = [world.add_player() for _ in range(3)]
-    batch = plan(app, rows_for([*players, players[0]]))
-    store, player_store = service(app, Batches), service(app, Players)
-    holders = [(store, "_batches"), (store, "_rows"), (store, "_parts")]
-    holders.append((player_store._swapper, "_collection"))
-    real = [getattr(holder, name) for holder, name in holders]
-    counted, last, deaths = 0, 0, 0
-
-    def die():
-        nonlocal counted
-        counted += 1
-        if counted == last:
-            raise Killed
-
-    is_done = False
-    while not is_done:
-        last, counted = last + 1, 0
-        for (holder, name), collection in zip(holders, real, strict=True):
-            setattr(holder, name, Dying(collection, die))
-        try:
-            run(app, batch, service(app, Runner))
-            is_done = counted < last
-        except Killed:
-            deaths += 1
-        finally:
-            for (holder, name), collection in zip(holders, real, strict=True):
-                setattr(holder, name, collection)
-        expire_leases(db)
-        if moves:
-            move_all(db)
-    assert deaths > 5
-    assert run(app, batch)["Counts"]["Done"] == 4
-    assert held(db) == {p["_id"]: 1 + (p is players[0]) for p in players}
-    assert entries(db, batch) == expected_entries(db, batch)
+def assert_once(db, batch):
+    """Each row is done once, with its entry, and the batch has counted them."""
+    rows = list(db.batch_rows.find({"Batch": batch["_id"]}))
+    verdicts = Counter(row["Verdict"].capitalize() for row in rows)
+    counts = {**dict.fromkeys(("Ready", "Done", "Refused"), 0), **verdicts}
+    counts["Replanned"] = sum(row["Replanned"] for row in rows)
+    assert db.batches.find_one({"_id": batch["_id"]})["Counts"] == counts
+    done = Counter(row_key(row)[0] for row in rows if row["Verdict"] == "done")
+    assert entries(db, batch) == done
+    assert set(done.values()) <= {1}
 
 
-def test_a_batch_is_done_when_nobody_has_a_part_of_it_any_more(app, world, db):
-    """A caller has died after it noted its last row, and before it gave its part back."""
+READS = ("find", "aggregate", "count_documents")
+WRITES = ("insert_one", "insert_many", "update_one", "update_many", "bulk_write", "delete_one")
+WRITES += ("find_one_and_update",)
+
+
+class Stopped:
+    """Acts before a command of this thread, with or without its transaction."""
+
+    def __init__(self, patch, number, act, names=(*READS, *WRITES)):
+        self._thread, self._left, self._act = threading.get_ident(), number, act
+        for name in names:
+            patch.setattr(Collection, name, self._stopping(getattr(Collection, name)))
+
+    def _stopping(self, plain):
+        def command(collection, *args, **options):
+            if threading.get_ident() == self._thread:
+                self._left -= 1
+                if self._left == 0:
+                    self._act()
+            return plain(collection, *args, **options)
+
+        return command
+
+    @property
+    def is_over(self):
+        return self._left <= 0
+
+
+def die():
+    raise Killed
+
+
+def mixed(world, app):
+    """Plan two rows for one player, a refused one, and undos, one of which is carried out alone."""
+    staff = Caller(app.test_client(), world.headers(), "/api/v1/")
+    players = [world.add_player(Name=f"Player {number}") for number in range(3)]
+    deleted = world.add_player(Name="Deleted", Online=False)
+    undone = [
+        staff("DELETE players/Deleted").headers["X-History-Id"],
+        staff("POST players/Player 2/items/give", {"itemid": ITEM, "quantity": 7}).headers[
+            "X-History-Id"
+        ],
+    ]
+    rows = rows_for([players[0], *players, {"Name": "Nobody"}])
+    rows += [Row(n, None, "undo", {"id": id_}) for n, id_ in enumerate(undone, 6)]
+    return plan(app, rows), [*players, deleted]
+
+
+@on_mongodb
+def test_killed_before_every_command_each_row_is_carried_out_once(app, world, db):
+    """Before its first command, its second and so on, by one worker after another."""
+    batch, players = mixed(world, app)
+    deaths = 0
+    while True:
+        with pytest.MonkeyPatch.context() as patch:
+            stop = Stopped(patch, deaths + 1, die)
+            try:
+                found = run(app, batch)
+            except Killed:
+                deaths += 1
+                expire_leases(db)
+                continue
+        break
+    assert not stop.is_over
+    assert deaths > 10
+    assert (found["State"], found["Counts"]["Done"], found["Counts"]["Refused"]) == ("done", 6, 1)
+    assert held(db) == dict(zip((p["_id"] for p in players), (2, 1, 1, 0), strict=True))
+    assert_once(db, batch)
+
+
+@on_mongodb
+@pytest.mark.parametrize("before", [*range(1, 8), "commit"])
+def test_who_stands_still_while_another_worker_goes_on_makes_no_second_change(
+    app, world, db, before
+):
+    """Once it has written, the other one waits until MongoDB ends its transaction."""
     batch = plan(app, rows_for([world.add_player() for _ in range(3)]))
-    store = service(app, Batches)
+    lease = service(app, Batches).lease
 
-    def die(_):
-        raise Killed
+    def go_on():
+        with ThreadPoolExecutor(1) as others:
+            others.submit(expire_leases, db)
+            assert others.submit(run_on).result()["State"] == "done"
 
-    store.release = die
-    with pytest.raises(Killed):
-        run(app, batch)
-    del store.release
-    found = store.note_progress(batch["_id"])
-    assert (found["State"], found["Counts"]["Ready"]) == ("running", 0)
-    with pytest.raises(NotEnded):
-        store.require_ended(batch["_id"])
-    expire_leases(db)
-    run(app, batch)
-    assert store.require_ended(batch["_id"])["State"] == "done"
+    def run_on():
+        while True:
+            try:
+                return run(app, batch)
+            except Busy:
+                expire_leases(db)
 
+    service(app, Batches).start(batch["_id"], STARTER)
+    with pytest.MonkeyPatch.context() as patch, app.app_context():
+        if before == "commit":
+            stop, names = 1, ("update_one",)
+        else:
+            stop, names = before, (*READS, *WRITES)
 
-def test_whoever_lost_a_lease_to_another_makes_no_second_change(app, world, db):
-    """A worker that stood still after it read, while another took its part over and ended it."""
-    players = [world.add_player() for _ in range(3)]
-    batch = plan(app, rows_for(players))
-    player_store = service(app, Players)
-    change_many = player_store.change_many
+        def leased(batch_id):
+            # From here on: it has the batch.
+            token = lease(batch_id)
+            if threading.current_thread() is threading.main_thread():
+                Stopped(patch, stop, go_on, names)
+            return token
 
-    def stand_still(wanted):
-        player_store.change_many = change_many
-        expire_leases(db)
-        run(app, batch)
-        move_all(db)
-        return change_many(wanted)
-
-    player_store.change_many = stand_still
-    assert run(app, batch)["Counts"]["Done"] == 3
+        patch.setattr(service(app, Batches), "lease", leased)
+        service(app, Runner).carry_out(batch, SOMEBODY)
     assert set(held(db).values()) == {1}
-    assert entries(db, batch) == expected_entries(db, batch)
+    assert_once(db, batch)
 
 
+@on_mongodb
+def test_a_portion_whose_commit_was_not_confirmed_is_made_once(app, world, db, monkeypatch):
+    batch = plan(app, rows_for([world.add_player() for _ in range(3)]))
+    plain, lost = ClientSession.commit_transaction, []
+
+    def lose(session):
+        plain(session)
+        if len(lost) < 9:
+            lost.append(1)
+            error = AutoReconnect("connection closed")
+            error._add_error_label("UnknownTransactionCommitResult")
+            raise error
+
+    service(app, Batches).start(batch["_id"], STARTER)
+    monkeypatch.setattr(ClientSession, "commit_transaction", lose)
+    assert run(app, batch)["Counts"]["Done"] == 3
+    assert len(lost) == 9
+    assert_once(db, batch)
+
+
+@on_mongodb
 def test_a_game_that_writes_beside_loses_nothing(app, world, db):
-    """Between each read and each write, a game that keeps no rule puts something into a slot."""
+    """It saves single fields, all the time, of a player of each portion."""
+    players = [world.add_player() for _ in range(3 * MOST_AT_ONCE)]
+    batch = plan(app, rows_for(players))
+    written, is_over = 0, threading.Event()
+
+    def play():
+        nonlocal written
+        while not is_over.is_set():
+            for player in players[:: MOST_AT_ONCE // 2]:
+                counted = {"$inc": {"Exp": 1, "Version": 1}}
+                written += db.players.update_one({"_id": player["_id"]}, counted).modified_count
+
+    with ThreadPoolExecutor(1) as game:
+        playing = game.submit(play)
+        try:
+            assert run(app, batch)["Counts"]["Done"] == len(players)
+        finally:
+            is_over.set()
+        playing.result()
+    assert set(held(db).values()) == {1}
+    gained = sum(player["Exp"] for player in db.players.find()) - sum(p["Exp"] for p in players)
+    assert gained == written
+    assert_once(db, batch)
+
+
+@on_mongodb
+@pytest.mark.parametrize(
+    ("field", "refusal"),
+    [
+        ("Map", TooLarge("player")),
+        ("Inventory", Damaged("player")),
+        ("Level", Damaged("player")),
+    ],
+)
+def test_one_damaged_player_in_each_portion_stops_no_other(app, world, db, field, refusal):
+    players = [make_player() for _ in range(2 * MOST_AT_ONCE + 9)]
+    db.players.insert_many(players)
+    batch = plan(app, rows_for(players))
+    damaged = players[7::MOST_AT_ONCE]
+    for player in damaged:
+        fill = "x" * (2**24 - len(bson.encode(player)) - 20)
+        set_ = {"$set": {field: {"Map": fill, "Inventory": 5, "Level": "x"}[field]}}
+        db.players.update_one({"_id": player["_id"]}, set_, bypass_document_validation=True)
+    # Otherwise MongoDB lets what is invalid be changed.
+    db.command("collMod", "players", validationLevel="strict")
+    try:
+        found = run(app, batch)
+    finally:
+        db.command("collMod", "players", validationLevel="moderate")
+    assert found["Counts"]["Refused"] == len(damaged) == 3
+    assert found["Counts"]["Done"] == len(players) - 3
+    refused = db.batch_rows.find({"Verdict": "refused"})
+    assert {row["Why"] for row in refused} == {str(refusal)}
+    assert_once(db, batch)
+
+
+@on_mongodb
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
+def test_a_pause_is_quick_and_nothing_changes_after_its_answer(app, world, db, verb):
+    players = [make_player() for _ in range(2000)]
+    db.players.insert_many(players)
+    batch, batches = plan(app, rows_for(players)), service(app, Batches)
+    with ThreadPoolExecutor(1) as worker:
+        running_ = worker.submit(run, app, batch)
+        wait_until(lambda: batches.get(batch["_id"])["Counts"]["Done"])
+        began = monotonic()
+        answer = getattr(batches, verb)(batch["_id"])
+        assert monotonic() - began < 1
+        assert sum(held(db).values()) == answer["Counts"]["Done"] < len(players)
+        assert running_.result()["Counts"] == answer["Counts"]
+    assert sum(held(db).values()) == answer["Counts"]["Done"]
+    assert_once(db, batch)
+    if verb == "cancel":
+        with app.app_context():
+            undo = plan(app, service(app, Choosing).done_rows(batch["_id"], False))
+        run(app, undo)
+    else:
+        assert run(app, batch)["Counts"]["Done"] == len(players)
+    assert set(held(db).values()) == {int(verb == "pause")}
+
+
+def test_a_batch_belongs_to_the_worker_that_has_its_lease(app, world, db):
+    batch = plan(app, rows_for([world.add_player()]))
+    batches, runner = service(app, Batches), service(app, Runner)
+    batches.start(batch["_id"], STARTER)
+    lease = batches.lease(batch["_id"])
+    with app.app_context():
+        assert not runner.carry_out(batch, SOMEBODY)
+        assert not service(app, BatchWorker).work()
+        batches.release(batch["_id"], "another")
+        assert not runner.carry_out(batch, SOMEBODY)
+        # Whoever has it has not been heard of for ten seconds.
+        late = batches.now() + store.LEASE
+        batches.now = lambda: late
+        assert runner.carry_out(batch, SOMEBODY)
+    assert batches.still_ready(batch["_id"], lease, []) is None
+    assert held(db) == {player["_id"]: 1 for player in db.players.find()}
+
+
+def test_rows_that_an_erasure_has_deleted_keep_no_batch_from_its_end(app, world, db):
     players = [world.add_player() for _ in range(3)]
     batch = plan(app, rows_for(players))
-    swapper = service(app, Players)._swapper
-    read_many, writes = swapper.read_many, 0
+    db.batch_rows.delete_many({"Subject.Id": players[0]["_id"]})
+    found = run(app, batch)
+    assert (found["State"], found["Counts"]["Ready"], found["Counts"]["Done"]) == ("done", 0, 2)
 
-    def read(wanted):
-        nonlocal writes
-        documents = read_many(wanted)
-        if writes < 4:
-            slot = {"ItemId": ITEM, "Quantity": 10}
-            db.players.update_one(
-                {"_id": players[1]["_id"]}, {"$set": {f"Inventory.{writes}": slot}}
-            )
-            writes += 1
-        return documents
 
-    swapper.read_many = read
-    try:
-        assert run(app, batch)["Counts"]["Done"] == 3
-    finally:
-        swapper.read_many = read_many
-    assert writes > 1
-    assert [held(db)[player["_id"]] for player in players] == [1, 10 * writes + 1, 1]
+def test_a_portion_that_takes_long_is_followed_by_smaller_ones(app, world, db, monkeypatch):
+    monkeypatch.setattr(running, "LONGEST_SECONDS", 0)
+    batch = plan(app, rows_for([world.add_player() for _ in range(90)]))
+    change_many, sizes = Players.change_many, []
+
+    def counted(players, wanted):
+        sizes.append(len(wanted))
+        return change_many(players, wanted)
+
+    monkeypatch.setattr(Players, "change_many", counted)
+    run(app, batch)
+    assert sizes[:3] == [50, 25, 12]
+    assert set(held(db).values()) == {1}
 
 
 def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monkeypatch):
@@ -230,23 +371,21 @@ def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monke
     (batch,) = db.batches.find()
     assert batch["State"] == "planning"
     monkeypatch.undo()
-    with app.app_context():
-        service(app, UnfinishedWork).finish_all()
-        assert db.batches.count_documents({}) == 1
-        past = service(app, Storage).clock.now() - timedelta(hours=1)
-        db.batches.update_one({}, {"$set": {"At": past}})
-        service(app, UnfinishedWork).finish_all()
-        assert db.batches.count_documents({}) == 1
-        db.batches.update_one({}, {"$set": {"PlannedUntil": past}})
-        service(app, UnfinishedWork).finish_all()
-    names = ("batches", "batch_rows", "batch_parts")
-    assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+    store.remove_stale()
+    assert db.batches.count_documents({}) == 1
+    past = store.now() - timedelta(hours=1)
+    db.batches.update_one({}, {"$set": {"At": past}})
+    store.remove_stale()
+    assert db.batches.count_documents({}) == 1
+    db.batches.update_one({}, {"$set": {"PlannedUntil": past}})
+    store.remove_stale()
+    assert [db[name].count_documents({}) for name in ("batches", "batch_rows")] == [0, 0]
 
 
 def test_a_long_plan_says_that_it_is_under_way(app, world, db, monkeypatch):
     """Otherwise it would be taken for one whose worker has died."""
     monkeypatch.setattr(planning, "RENEWAL_SECONDS", 0)
-    monkeypatch.setattr(domain, "PART_ROWS", 1)
+    monkeypatch.setattr(planning, "CHUNK", 1)
     store = service(app, Batches)
     add_rows, seen = store.add_rows, set()
 
@@ -292,168 +431,51 @@ def test_a_plan_that_was_removed_meanwhile_is_not_completed(app, world, db, monk
         else:
             store.remove(batch_id)
 
-    def add_and_remove(batch, part, rows):
+    def add_and_remove(batch, rows):
         if when == "before its rows":
             remove(batch["_id"])
-        add_rows(batch, part, rows)
-        assert db.batch_parts.count_documents({}) == 1
+        add_rows(batch, rows)
+        assert db.batch_rows.count_documents({}) == 3
         if when != "before its rows":
             remove(batch["_id"])
 
     monkeypatch.setattr(store, "add_rows", add_and_remove)
     with pytest.raises(PlannedTooLong):
         plan(app, rows_for(players))
-    names = ("batches", "batch_rows", "batch_parts")
-    assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+    assert [db[name].count_documents({}) for name in ("batches", "batch_rows")] == [0, 0]
 
 
-def test_an_erasure_reads_only_rows_that_may_tell_of_others(app, world, db):
-    """Of millions of rows, an erasure that is cut off and begins anew would see the first alone."""
-    players = [world.add_player() for _ in range(3)]
-    nobody = Row(4, "Nobody", "give", rows_for(players)[0].arguments)
-    plan(app, [*rows_for(players), nobody])
-    read = []
-    for _ in BatchTraces(db).rewrite(lambda document: read.append(document) or {}):
-        pass
-    assert [row["Player"] for row in read if "Player" in row] == ["Nobody"]
-
-
-def variable_rows(player, count):
+def variable_rows(player, count, after=0):
     """Return rows that set a variable of one player to 1, 2, 3 and so on."""
     return [
-        Row(n, player["Name"], "set-variable", {"variable_id": ITEM, "value": n})
+        Row(after + n, player["Name"], "set-variable", {"variable_id": ITEM, "value": n})
         for n in range(1, count + 1)
     ]
 
 
 def values_set(db):
     """Return the values that a variable was set to, in the order of the changes."""
-    move_all(db)
     entries = db.history.find({"Operation": "set-variable"}, sort=[("Version", 1)])
     return [entry["Arguments"]["Value"] for entry in entries]
 
 
-@pytest.mark.parametrize("callers", [1, 3])
-def test_rows_of_one_player_keep_their_order_whoever_carries_them_out(
-    app, world, db, monkeypatch, callers
-):
-    """They are more than are stored and read at once, and somebody else has rows as well."""
-    if callers > 1 and service(app, Storage).is_mock:
-        callers = 1  # the imitation is not made for threads
-    monkeypatch.setattr(domain, "PORTION_ROWS", 20)
-    monkeypatch.setattr(parts_store, "PORTION_ROWS", 20)
-    rows = variable_rows(world.add_player(), 70)
-    others = [world.add_player() for _ in range(5)]
-    batch = plan(app, [*rows, *(row._replace(number=row.number + 70) for row in rows_for(others))])
-    runner = service(app, Runner)
-    with ThreadPoolExecutor(callers) as pool:
-        for found in pool.map(lambda _: run(app, batch, runner), range(callers)):
-            assert found["Counts"]["Done"] == 75
-    assert values_set(db) == list(range(1, 71))
+def test_rows_of_one_player_keep_their_order(app, world, db):
+    """They are more than are read at once, and somebody else has rows as well."""
+    rows = variable_rows(world.add_player(), MOST_AT_ONCE + 20)
+    others = rows_for([world.add_player() for _ in range(5)])
+    batch = plan(app, [*rows, *(row._replace(number=row.number + len(rows)) for row in others)])
+    assert run(app, batch)["Counts"]["Done"] == len(rows) + 5
+    assert values_set(db) == list(range(1, len(rows) + 1))
 
 
-def test_a_row_that_could_not_be_tried_holds_up_those_of_its_player_alone(
-    app, world, db, monkeypatch
-):
-    """Otherwise the next row of the player would be made before it."""
-    player, other = world.add_player(), world.add_player()
-    batch = plan(app, [*variable_rows(player, 4), rows_for([other])[0]._replace(number=5)])
-    change_many, change, is_away = Players.change_many, Players.change, True
-
-    def second_is_away(wanted):
-        return is_away and wanted.rule.keywords.get("value") == 2
-
-    def change_others(players, wanted):
-        made = change_many(players, [one for one in wanted if not second_is_away(one)])
-        return [Swapped() if second_is_away(one) else made.pop(0) for one in wanted]
-
-    def unavailable(*_):
-        raise Unavailable("The database is away.")
-
-    monkeypatch.setattr(Players, "change_many", change_others)
-    monkeypatch.setattr(Players, "change", unavailable)
-    runner = service(app, Runner)
-    lease = runner._batches.lease(batch["_id"])
-    with app.app_context():
-        runner._carry_out(lease, Run(SOMEBODY, lambda: False, lambda: False))
-    assert values_set(db) == [1]
-    assert held(db)[other["_id"]] == 1
-    is_away = False
-    monkeypatch.setattr(Players, "change", change)
-    assert run(app, batch)["Counts"]["Done"] == 5
-    assert values_set(db) == [1, 2, 3, 4]
-
-
-def test_a_long_part_is_taken_over_in_the_middle_and_its_lease_is_renewed(
-    app, world, db, monkeypatch
-):
-    monkeypatch.setattr(parts_store, "PORTION_ROWS", 10)
-    batch = plan(app, variable_rows(world.add_player(), 35))
-    batches, runner = service(app, Batches), service(app, Runner)
-    settle, leases = batches.settle, []
-
-    def die_in_the_middle(lease, settled):
-        leases.append(lease)
-        if len(leases) == 25:
-            raise Killed
-        return settle(lease, settled)
-
-    monkeypatch.setattr(batches, "settle", die_in_the_middle)
-    with pytest.raises(Killed):
-        run(app, batch, runner)
-    assert len({lease.until for lease in leases}) == 3
-    assert len({lease.taken_at for lease in leases}) == 3
-    monkeypatch.setattr(batches, "settle", settle)
-    expire_leases(db)
-    assert run(app, batch)["Counts"]["Done"] == 35
-    assert values_set(db) == list(range(1, 36))
-
-
-def test_whoever_lost_a_long_part_to_another_leaves_it(app, world, db, monkeypatch):
-    monkeypatch.setattr(parts_store, "PORTION_ROWS", 10)
-    batch = plan(app, variable_rows(world.add_player(), 35))
-    batches, runner = service(app, Batches), service(app, Runner)
-    renew = batches.renew
-
-    def stand_still(lease):
-        expire_leases(db)
-        assert batches.lease(batch["_id"])
-        return renew(lease)
-
-    monkeypatch.setattr(batches, "renew", stand_still)
-    lease = batches.lease(batch["_id"])
-    with app.app_context():
-        runner._carry_out(lease, Run(SOMEBODY, lambda: False, lambda: False))
-    assert values_set(db) == list(range(1, 11))
-
-
-subjects = st.lists(st.integers(0, 30), max_size=900)
-
-
-@given(subjects, st.sampled_from([7, 150, 1000]))
-@settings(max_examples=30, deadline=None)
-def test_parts_and_waves_hold_every_row_once_and_in_order(numbers, portion_rows):
-    rows = [
-        Row(place, None, "give", {}, subject={"Id": str(number)})
-        for place, number in enumerate(sorted(numbers))
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(domain, "PORTION_ROWS", portion_rows)
-        portions = list(in_parts(rows))
-    assert all(0 < len(portion) <= portion_rows for _, portion in portions)
-    assert [row for _, portion in portions for row in portion] == rows
-    owned_by = {(part, row.subject_id) for part, portion in portions for row in portion}
-    assert len(owned_by) == len(set(numbers))
-    for part, portion in portions:
-        documents = [{"Subject": row.subject, "Number": row.number} for row in portion]
-        waves = list(in_waves(documents))
-        assert sorted(d["Number"] for wave in waves for d in wave) == [r.number for r in portion]
-        for wave in waves:
-            ids = [document["Subject"]["Id"] for document in wave]
-            assert len(ids) == len(set(ids))
-        for subject in (subject for owner, subject in owned_by if owner == part):
-            own = [d["Number"] for wave in waves for d in wave if d["Subject"]["Id"] == subject]
-            assert own == sorted(own)
+@on_mongodb
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_and_a_command_together_carry_out_each_row_once(app, world, db, workers):
+    batch = plan(app, [r for n in range(3) for r in variable_rows(world.add_player(), 20, n * 20)])
+    with ThreadPoolExecutor(workers) as pool:
+        for found in pool.map(lambda _: run(app, batch), range(workers)):
+            assert (found["State"], found["Counts"]["Done"]) == ("done", 60)
+    assert_once(db, batch)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
@@ -474,32 +496,6 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
     assert leaves == (is_in_effect == was_in_effect)
 
 
-@pytest.fixture
-def long_leases(monkeypatch):
-    """Let nobody take rows over from a run that a busy machine holds up."""
-    monkeypatch.setattr(parts_store, "LEASE", timedelta(hours=2))
-    monkeypatch.setattr(parts_store, "SURE_SECONDS", 3600.0)
-
-
-@pytest.mark.usefixtures("long_leases")
-@pytest.mark.parametrize(("others", "most"), [(0, 90), (1, FEW_ROWS)])
-def test_beside_others_a_few_rows_are_carried_out_at_once(
-    app, world, db, monkeypatch, others, most
-):
-    batch = plan(app, rows_for([world.add_player() for _ in range(90)]))
-    service(app, Runner).requests_at_work = lambda: others
-    change_many, sizes = Players.change_many, []
-
-    def counted(players, wanted):
-        sizes.append(len(wanted))
-        return change_many(players, wanted)
-
-    monkeypatch.setattr(Players, "change_many", counted)
-    run(app, batch)
-    assert (max(sizes), sum(sizes)) == (most, 90)
-    assert set(held(db).values()) == {1}
-
-
 def test_a_request_at_the_database_is_seen(app, world, db):
     storage = service(app, Storage)
     with storage.request_scope(monotonic()):
@@ -508,20 +504,14 @@ def test_a_request_at_the_database_is_seen(app, world, db):
         assert storage.requests_at_work() == 0
 
 
-@pytest.mark.usefixtures("long_leases")
-def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, monkeypatch):
-    batch = plan(app, rows_for([world.add_player()]))
-    change_many, seen = Players.change_many, []
-
-    def counted(players, wanted):
-        seen.append(service(app, Runner).requests_at_work())
-        return change_many(players, wanted)
-
-    monkeypatch.setattr(Players, "change_many", counted)
-    with service(app, Storage).request_scope(monotonic()), at_database():
-        run(app, batch)
-    # A run that is held up may carry its row out again.
-    assert set(seen) == {0}
+@pytest.mark.parametrize("others", [0, 1])
+def test_beside_others_a_worker_rests_between_portions(app, world, db, others):
+    batch = plan(app, rows_for([world.add_player() for _ in range(MOST_AT_ONCE + 1)]))
+    runner, rests = service(app, Runner), []
+    runner.requests_at_work, runner.sleep = lambda: others, rests.append
+    run(app, batch)
+    assert len(rests) == 2 * others
+    assert set(held(db).values()) == {1}
 
 
 @on_mongodb
@@ -552,30 +542,6 @@ def test_of_all_batches_that_try_a_row_again_one_carries_it_out(app, world, db):
             if db.batch_rows.count_documents({"Batch": batch["_id"], "Verdict": "done"}):
                 run(app, plan(app, service(app, Choosing).done_rows(batch["_id"], False)))
     assert set(held(db).values()) == {0}
-
-
-def test_a_row_that_was_tried_again_by_a_dead_caller_is_done_and_not_refused(app, world, db):
-    """The caller died before it stored the results, and the batch goes on or is cancelled."""
-    rows = rows_for([world.add_player() for _ in range(3)])
-    earlier = [domain.row_id(numbered_guid(7), row.number) for row in rows]
-    batch = plan(app, [r._replace(earlier_id=e) for r, e in zip(rows, earlier, strict=True)])
-    parts = list(db.batch_parts.find())
-    run(app, batch)
-    batches = service(app, Batches)
-
-    def die_before_results():
-        db.batch_rows.update_many({}, {"$set": {"Verdict": "ready"}})
-        lease = {"LeasedUntil": batches.now() - timedelta(hours=1)}
-        db.batch_parts.insert_many([{**part, **lease} for part in parts])
-        db.batches.update_one({}, {"$set": {"State": "running"}})
-
-    die_before_results()
-    assert run(app, batch)["Counts"]["Done"] == 3
-    die_before_results()
-    batches.cancel(batch["_id"])
-    with app.app_context():
-        assert len(list(service(app, Choosing).done_rows(batch["_id"], False))) == 3
-    assert set(held(db).values()) == {1}
 
 
 @on_mongodb

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from itertools import pairwise, product
 
 import pytest
@@ -16,13 +16,10 @@ from app.batches.store import Batches
 from app.errors import Invalid
 from app.history.store import History
 from app.operations import batch_operations
-from app.storage.client import Storage
-from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import WatchedBody
 from tests.factories import make_entry, numbered_guid
-from tests.swaps import move_all
 
 ITEM, SPELL, VARIABLE, OTHER = map(numbered_guid, range(4))
 NOBODY = "The Nobody"
@@ -196,7 +193,6 @@ def test_rows_are_carried_out_once_with_their_entries(world, plan, run, rows_of,
     assert held(world, ann) == 3
     assert held(world, bob) == 3
     assert stored(world, bob)["Variables"] == {VARIABLE: 7}
-    move_all(world.db)
     entries = staff("GET history").json["Values"]
     assert sorted(entry["Operation"] for entry in entries) == [
         *("give", "give", "set-variable", "take", "teach")
@@ -432,7 +428,6 @@ def test_an_undo_takes_what_is_left_and_tells_what_is_missing(world, plan, run, 
     found = rows_of(undo)
     assert (found[3]["Warning"], found[3]["Replanned"]) == (missing.format(4), True)
     assert [held(world, player) for player in players.values()] == [0, 0, 0, 0]
-    move_all(world.db)
     entry = staff(f"GET history/{rows_of(undo)[3]['Entry']}").json
     assert (entry["Warning"], entry["Arguments"]["Partial"]) == (missing.format(4), True)
     # Each change is undone once, whatever was missing; and the undo of the undo is exact.
@@ -516,7 +511,6 @@ def test_two_retries_of_a_batch_do_a_row_once(world, plan, run, staff, rows_of, 
     assert (first["Ready"], second["Ready"]) == (3, 3)
     assert (run(first)["Done"], run(second)["Refused"]) == (3, 3)
     assert {row["Why"] for row in rows_of(second)} == {RETRIED}
-    move_all(db)
     # A plan that is made later finds them done, and so does the rest of the rest.
     for later in (batch, second):
         third = staff(f"POST batches/{later['Id']}/retry").json
@@ -527,6 +521,27 @@ def test_two_retries_of_a_batch_do_a_row_once(world, plan, run, staff, rows_of, 
         assert staff(f"GET history/{row['Entry']}").json["Batch"] == first["Id"]
     run(staff(f"POST batches/{first['Id']}/undo").json)
     assert [held(world, ann), held(world, bob)] == [0, 0]
+
+
+def test_a_plan_that_another_worker_has_made_meanwhile_is_told_as_a_replay(
+    app, world, staff, db, monkeypatch
+):
+    """A client gave up waiting, and its request came again while the first was being planned."""
+    world.add_player(Name="Ann")
+    batches = service(app, Batches)
+    complete, others = batches.complete, []
+
+    def overtaken(batch, found, new):
+        others.append(complete(batches.begin(new.fields["By"], "api"), found, new)["_id"])
+        return complete(batch, found, new)
+
+    monkeypatch.setattr(batches, "complete", overtaken)
+    key = {"Idempotency_Key": "once"}
+    answers = [staff("POST batches", {"Rows": [give("Ann")]}, **key) for _ in range(2)]
+    assert {answer.json["Id"] for answer in answers} == set(others)
+    assert {answer.headers["Idempotency-Replayed"] for answer in answers} == {"true"}
+    staff("POST batches", {"Rows": [give("Ann", 1)]}, 409, **key)
+    assert (len(others), db.batches.count_documents({})) == (1, 1)
 
 
 def test_a_change_within_the_chosen_changes_is_not_tried_again(world, staff, run):
@@ -581,7 +596,6 @@ def test_a_change_names_its_batch(world, plan, run, staff, rows_of):
     run(batch)
     (entry,) = staff("GET players/Ann/history").json["Values"]
     assert entry["Batch"] == batch["Id"]
-    move_all(world.db)
     assert staff("GET history").json["Values"][0]["Batch"] == batch["Id"]
     assert rows_of(batch)[0]["Entry"] == entry["Id"]
     # Nobody else can use the key of a row.
@@ -624,7 +638,6 @@ def test_an_undo_within_the_chosen_changes_is_left_out(world, staff, run):
 def test_a_change_is_undone_by_one_row_of_a_batch(world, plan, run, rows_of):
     ann = world.add_player(Name="Ann", Inventory={"3": {"ItemId": ITEM, "Quantity": 50}})
     run(plan([give("Ann")]))
-    move_all(world.db)
     entry = world.db.history.find_one({"Operation": "give"})["_id"]
     batch = plan([{"Operation": "undo", "Id": entry} for _ in range(3)])
     assert counts(batch) == (1, 0, 2, 0)
@@ -669,33 +682,11 @@ def test_many_undos_of_undos_are_found_by_a_few_questions(world, app, monkeypatc
     assert sum(row.fault is not None for row in rows) == 19
 
 
-def test_what_a_dead_caller_has_made_of_a_cancelled_batch_is_found_and_undone(
-    world, plan, run, staff, refused, app, monkeypatch
-):
-    """It died after the changes, and before it noted them."""
-    players = [world.add_player(Name=f"Player {number}") for number in range(3)]
-    batch = plan([give(player["Name"]) for player in players])
-    batches, path = service(app, Batches), f"batches/{batch['Id']}"
-    leases = iter([batches.lease])
-    with monkeypatch.context() as patch:
-        patch.setattr(batches, "settle", lambda *_: False)
-        patch.setattr(batches, "lease", lambda id_: next(leases, lambda _: None)(id_))
-        patch.setattr(batches, "has_parts", lambda _: False)
-        staff(f"POST {path}/advance")
-    assert [held(world, player) for player in players] == [5, 5, 5]
-    assert staff(f"POST {path}/cancel").json["Done"] == 0
-    assert refused(batch, "undo").startswith("The batch is not finished")
-    just_over = service(app, Storage).clock.now() - timedelta(seconds=1)
-    world.db.batch_parts.update_many({}, {"$set": {"LeasedUntil": just_over}})
-    service(app, UnfinishedWork).finish_all()
-    assert counts(staff(f"GET {path}").json) == (0, 3, 0, 0)
-    assert run(staff(f"POST {path}/undo").json)["Done"] == 3
-    assert [held(world, player) for player in players] == [0, 0, 0]
-
-
 def test_an_undo_that_one_may_not_make_spoils_no_other_row(world, caller):
     world.add_player(Name="Ann")
-    undo = {"Operation": "undo", "Id": f"user:{world.add_user(Name='Alice')['_id']}:1"}
+    entry = make_entry(world.add_user(Name="Alice"), kind="user")
+    world.db.history.insert_one(entry)
+    undo = {"Operation": "undo", "Id": entry["_id"]}
     clerk = caller("/api/v1/batches", Role.API)
     batch = clerk("POST ", {"Rows": [give("Ann"), undo]}).json
     assert counts(batch) == (1, 0, 1, 0)

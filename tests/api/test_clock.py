@@ -10,10 +10,8 @@ from pymongo.errors import AutoReconnect
 
 from app.auth.guesses import is_failure
 from app.errors import Forbidden, RateLimited
-from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.clock import READ_EVERY_SECONDS, DatabaseClock
 from app.storage.limits import MINUTE, Limit, Limits
-from app.storage.swap import _pauses
 
 
 class Server:
@@ -90,8 +88,3 @@ def test_machines_count_guesses_together_whatever_their_clocks_say(real_storage,
             return type(refusal)
 
     assert [guess(number) for number in range(6)] == [Forbidden] * 3 + [RateLimited] * 3
-
-
-def test_a_request_that_is_old_tries_a_change_once():
-    with RequestScope(DatabasePlaces(1), time.monotonic() - 60):
-        assert len(list(_pauses(patience=5.0))) == 1

@@ -34,7 +34,6 @@ from tests.applications import service
 from tests.console_visitor import PASSWORD, Visitor, page_of
 from tests.factories import NOW, make_factor, sha256
 from tests.openid_provider import ANNA, CLIENT_ID, claims_of, new_key, running
-from tests.swaps import move_all
 
 CALLBACK = "/sign-in/company/callback"
 UNVERIFIED = "could not be verified"
@@ -367,7 +366,6 @@ def test_the_first_sign_in_creates_an_account_without_a_password(
     refuse(browser, "has no role")
     user = db.users.find_one({"OpenId.Subject": ANNA["sub"]})
     assert (user["Name"], user["Email"], user["PasswordHash"]) == ("anna2", ANNA["email"], None)
-    move_all(db, "users")
     (entry,) = db.history.find({"Subject.Id": user["_id"]})
     assert (entry["Operation"], entry["Via"]) == ("create-by-company", "console")
     assert ANNA["sub"] not in str(entry)
@@ -421,7 +419,6 @@ def test_roles_follow_the_groups_at_each_sign_in(app, browser, db, anna, provide
         provider.person["groups"] = groups
         assert sign_in(browser).status_code == 303
         assert db.users.find_one({"_id": anna["_id"]})["GroupRoles"] == roles
-    move_all(db, "users")
     entries = list(db.history.find({"Operation": "set-group-roles"}))
     assert len(entries) == 3, "only a difference is a change"
     assert {entry["By"]["UserId"] for entry in entries} == {anna["_id"]}

@@ -21,7 +21,7 @@ from tests.console_visitor import PASSWORD, Visitor, WatchedBody, database_away,
 from tests.endpoint_table import shape_of
 from tests.factories import sha256
 from tests.game import playing
-from tests.scene import contents, set_scene
+from tests.scene import ASKER, contents, set_scene
 
 ROLES = list(Role)
 CALLERS = [(), *(tuple(ROLES[: count + 1]) for count in range(3)), (Role.USERS_MANAGE,)]
@@ -69,7 +69,7 @@ def test_every_route_of_the_console_has_its_row(app):
 )
 def test_exactly_the_documented_pages_open(app, world, scene, db, roles):
     power = {flag: True for role, flag in FLAGS.items() if role in roles}
-    caller = world.add_user(PASSWORD, roles=(Role.API,), Name="caller")
+    caller = world.add_user(PASSWORD, roles=(Role.API,), Name="caller", Roles=[ASKER])
     browser = Visitor(app)
     browser.sign_in("caller")
     token = browser.token()
@@ -120,7 +120,7 @@ def forms_of(browser, token, scene, **more):
 @pytest.fixture
 def caller(app, world):
     """Somebody who is signed in and may do everything."""
-    world.add_user(PASSWORD, roles=ROLES, Name="caller")
+    world.add_user(PASSWORD, roles=ROLES, Name="caller", Roles=[ASKER])
     browser = Visitor(app)
     browser.sign_in("caller")
     return browser

@@ -11,6 +11,7 @@ import pytest
 
 from app.auth.permissions import permissions_of_scopes
 from app.auth.roles import Role
+from tests.changes import entries_of
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, make_key, numbered_guid, with_keys
 
@@ -100,8 +101,7 @@ def test_what_was_typed_is_kept_and_listed(staff, db):
     page = staff.read("/keys")
     assert "203.0.113.0/24, 10.0.0.1" in page
     assert "up to 100 at once, 0 of 5,000 used today; only Coin, Arrow" in page
-    user = db.users.find_one({"_id": staff.user["_id"]})
-    (entry,) = user["Journal"]
+    (entry,) = entries_of(db, staff.user)
     assert (entry["Operation"], entry["Via"]) == ("create-key", "console")
     assert set(entry["Arguments"]) == {"Name", "Scopes", "ExpiresAt", "Addresses", "Budget"}
 

@@ -13,7 +13,6 @@ from app.console.frame import csv_files
 from tests.console_table import CONSOLE_DOORS, VALUES
 from tests.console_visitor import PASSWORD, Visitor, page_of, visitor
 from tests.factories import NOW, guid
-from tests.swaps import move_all
 
 FUTURE = datetime(2099, 11, 24, 12, tzinfo=timezone.utc)
 FORMULA = '=HYPERLINK("evil")'
@@ -125,7 +124,6 @@ def test_the_file_of_a_list_has_its_filter_and_no_formulas(staff, world, db):
     assert {row["Name"] for row in rows} == {f"'{name} thal" for name in FORMULAS} | {"a;'=1 thal"}
     for row in rows:
         staff.submit(f"/players/{row['Id']}/notes", 303, Text="A note")
-    move_all(db)
     found = rows_of(staff.get(f"/history.csv?player={rows[0]['Id']}"))
     assert [(row["Operation"], row["Subject"]) for row in found] == [("note", rows[0]["Name"])]
     assert rows_of(staff.get("/players.csv?search=thal"))[0]["Marks"] == "1 note"
@@ -157,7 +155,6 @@ def test_what_only_readers_of_users_see_is_in_no_file_of_others(app, staff, worl
     user = world.add_user(Name="thalia")
     world.add_player(Name="Thalion", UserId=user["_id"])
     staff.submit("/users/thalia/ban", 303, duration="3", reason="Ticket 4711")
-    move_all(db, "users")
     assert rows_of(staff.get("/players.csv"))[0]["Marks"] == "banned"
     assert [row["Kind"] for row in rows_of(staff.get("/history.csv"))] == ["user"]
     clerk = visitor(app, world)

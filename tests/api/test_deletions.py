@@ -1,23 +1,17 @@
 """Deleting and renaming players, with history and undo."""
 
 from datetime import datetime, timedelta, timezone
-from itertools import count
 
 import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
-from pymongo.errors import AutoReconnect
 
-from app.changes import Intent, Origin
+from app.changes import BOOKKEEPING, Intent, Origin
 from app.former_names import former_names
 from app.naming import name_key
-from app.players.deletion.store import Deletions
 from app.players.domain import SUBJECT
 from app.storage.import_replace import Replacer
-from app.storage.unfinished import UnfinishedWork
-from tests.applications import service
 from tests.factories import NOW, guid, make_player, numbered_guid
-from tests.mongod import on_mongodb
 
 ITEM = numbered_guid(1)
 GIFT = {"itemid": ITEM, "quantity": 1}
@@ -31,17 +25,6 @@ def player(world):
         Variables={numbered_guid(2): 7},
         Notes={guid(): {"At": NOW, "UserId": guid(), "Name": "clerk", "Text": "Kind."}},
     )
-
-
-@pytest.fixture
-def store(app):
-    return service(app, Deletions)
-
-
-@pytest.fixture
-def finish(app):
-    """Let another worker finish what was left."""
-    return service(app, UnfinishedWork).finish_all
 
 
 def rename(staff, key, name, status=200):
@@ -66,8 +49,7 @@ def delete_and_undo(staff):
 
 
 def without_bookkeeping(document):
-    swap = ("Version", "LastVersion", "Stamp", "ChangedAt", "Journal", "JournalCount")
-    return {name: value for name, value in document.items() if name not in swap}
+    return {name: value for name, value in document.items() if name not in BOOKKEEPING}
 
 
 class TestRename:
@@ -181,7 +163,7 @@ class TestRename:
 
         def imported(name):
             document = {**player, "Name": name, "NameKey": name_key(name)}
-            replacer.replace(real_db.players, [RawBSONDocument(bson.encode(document))])
+            list(replacer.replace_all([RawBSONDocument(bson.encode(document))]))
             return real_db.players.find_one()
 
         former = [former_names(imported(name)) for name in ("Aladric", "Berengar")]
@@ -239,97 +221,6 @@ class TestDelete:
         db.players.update_one({}, {"$set": {"LastSeen": now - timedelta(days=1)}})
         delete(staff)
 
-    def test_what_a_killed_worker_has_left_is_finished_by_others_or_the_next_try(
-        self, staff, player, store, finish, db, monkeypatch
-    ):
-        """The mark is there, with its entry, and the player has not been moved yet."""
-        for finish_it in (finish, lambda: delete(staff, status=404)):
-            with monkeypatch.context() as patch:
-                patch.setattr(store, "finish_deletion", lambda _: None)
-                delete(staff)
-            assert db.players.count_documents({"DeletedAt": {"$exists": True}}) == 1
-            staff(f"POST players/{player['_id']}/items/give", GIFT, 404)
-            finish_it()
-            assert db.players.count_documents({}) == 0
-            undo(staff, entries(staff)[0])
-            assert db.players.find_one()["Inventory"] == player["Inventory"]
-        assert len(entries(staff)) == 4
-
-    @pytest.mark.parametrize("is_late", [True, False])
-    def test_what_a_game_writes_while_it_is_moved_is_not_lost(
-        self, staff, player, store, db, monkeypatch, is_late
-    ):
-        """Also where two move it at once, and the slower one has read it before the write."""
-        keep, overtaken = store._keep, []
-
-        def overtake():
-            overtaken.append(db.players.update_one({}, {"$set": {"Inventory.0.Quantity": 9}}))
-
-        def keep_and_be_overtaken(document, former):
-            if overtaken:
-                return keep(document, former)
-            if is_late:
-                overtake()
-                store.finish_deletion(player["_id"])
-                return keep(document, former)
-            is_kept = keep(document, former)
-            overtake()
-            return is_kept
-
-        monkeypatch.setattr(store, "_keep", keep_and_be_overtaken)
-        delete_and_undo(staff)
-        assert db.players.find_one()["Inventory"]["0"]["Quantity"] == 9
-
-    @pytest.mark.parametrize("is_away", [True, False])
-    def test_one_that_cannot_be_moved_now_is_deleted_all_the_same(
-        self, staff, player, store, finish, db, monkeypatch, is_away
-    ):
-        def keep(*_):
-            if is_away:
-                raise AutoReconnect("away")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "_keep", keep)
-            delete(staff)
-            assert db.players.count_documents({}) == 1
-        finish()
-        assert db.players.count_documents({}) == 0
-
-    def test_an_undo_that_fails_half_way_says_that_it_may_have_been_made(
-        self, staff, player, store, finish, db, monkeypatch
-    ):
-        delete(staff)
-        plain, calls = store.finish_restoration, count()
-
-        def away_after_once(*args):
-            if next(calls):
-                raise AutoReconnect("away")
-            return plain(*args)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "finish_restoration", away_after_once)
-            assert "may have been made" in undo(staff, entries(staff)[0], 503)["Message"]
-        finish()
-        assert db.players.count_documents({}) == 1
-
-    # mongomock does not bypass its validators.
-    @on_mongodb
-    def test_what_a_game_stores_in_its_fields_is_no_mark(self, staff, player, finish, db, world):
-        for field in ("DeletedAt", "RestoredFrom"):
-            for odd in (None, "text", {}):
-                db.players.replace_one({"_id": player["_id"]}, player)
-                where, odd_field = {"_id": player["_id"]}, {"$set": {field: odd}}
-                db.players.update_one(where, odd_field, bypass_document_validation=True)
-                marked = world.add_player(DeletedAt=NOW)
-                finish()
-                assert db.players.find_one({"_id": marked["_id"]}) is None
-                assert db.players.find_one(where)[field] == odd
-                rename(staff, "Aladric", "Berengar")
-                delete(staff, "Berengar")
-                assert db.players.find_one(where) is None
-                undo(staff, entries(staff, "Berengar")[0])
-                staff("GET players/Berengar")
-
     def test_one_that_its_validator_would_refuse_is_brought_back_as_it_was(self, staff, player, db):
         """A game may have stored it before there was a validator."""
         db.players.delete_many({})
@@ -346,16 +237,3 @@ class TestDelete:
             again = staff(path.format(key), GIFT, Idempotency_Key="give-1")
             assert (again.json, again.headers["Idempotency-Replayed"]) == (first.json, "true")
         staff(path.format("Aladric"), GIFT, 404, Idempotency_Key="give-2")
-
-    def test_one_that_a_dump_has_without_its_copy_is_kept(self, staff, player, finish, db):
-        """A dump reads the collections one after another."""
-        delete(staff)
-        copy = db.deleted_players.find_one()
-        pending = {**copy["Player"], "RestoredFrom": copy["Stamp"], "RestorePending": True}
-        del pending["DeletedAt"]
-        db.players.insert_one(pending)
-        db.deleted_players.delete_many({})
-        finish()
-        kept = db.players.find_one()
-        assert "RestorePending" not in kept
-        assert kept["Inventory"] == player["Inventory"]

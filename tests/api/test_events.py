@@ -8,8 +8,9 @@ from app.game.events.schemas import EventPageSchema
 from app.storage.client import Storage
 from app.storage.events import Feed
 from tests.applications import service
+from tests.changes import cut_off
 from tests.factories import numbered_guid
-from tests.swaps import move_all
+from tests.mongod import on_mongodb
 from tests.system.programs import wait_until
 
 ITEM = numbered_guid(1)
@@ -36,13 +37,9 @@ def give(client, headers):
 
 
 @pytest.fixture
-def move(app, db):
-    def move():
-        for name in ("players", "users"):
-            move_all(db, name)
-        Feed(service(app, Storage)).catch_up()
-
-    return move
+def log(app):
+    """Append what is new to the log of events, as a worker does."""
+    return lambda: Feed(service(app, Storage)).catch_up()
 
 
 def walk(events, size=2, after=""):
@@ -57,55 +54,54 @@ def walk(events, size=2, after=""):
         after = page["Next"]
 
 
-def test_changes_come_in_their_order_once_with_version_and_number(db, world, events, give, move):
+def test_changes_come_in_their_order_once_with_their_version(db, world, events, give, log):
     both = [world.add_player(), world.add_player()]
     # A game counts the version up as well.
     db.players.update_one({"_id": both[0]["_id"]}, {"$inc": {"Version": 5}})
     for _ in range(3):
         for player in both:
             give(player)
-        move()
+        log()
     walked, after = walk(events)
     assert len({event["Id"] for event in walked}) == len(walked) == 6
     for player, first in zip(both, (6, 1), strict=True):
         own = [event for event in walked if event["Subject"]["Id"] == player["_id"]]
-        assert [event["Number"] for event in own] == [1, 2, 3]
         assert [event["Version"] for event in own] == [first, first + 1, first + 2]
     give(both[0])
-    move()
+    log()
     later, _ = walk(events, after=after)
-    assert [event["Number"] for event in later] == [4]
+    assert [event["Version"] for event in later] == [9]
 
 
-def test_there_is_always_a_cursor_to_go_on_from(world, events, give, move):
+def test_there_is_always_a_cursor_to_go_on_from(world, events, give, log):
     first = events().json
     assert first["Values"] == []
     again = events(after=first["Next"]).json
     assert again["Values"] == []
     give(world.add_player())
-    move()
+    log()
     assert len(events(after=again["Next"]).json["Values"]) == 1
 
 
-def test_one_may_begin_now(world, events, give, move):
+def test_one_may_begin_now(world, events, give, log):
     player = world.add_player()
     give(player)
-    move()
+    log()
     now = events(after="now").json
     assert now["Values"] == []
     assert events(after=now["Next"]).json["Values"] == []
     give(player)
-    move()
-    assert [event["Number"] for event in events(after=now["Next"]).json["Values"]] == [2]
+    log()
+    assert [event["Version"] for event in events(after=now["Next"]).json["Values"]] == [2]
 
 
-def test_those_of_users_are_for_those_who_may_read_users(client, world, headers, events, move):
+def test_those_of_users_are_for_those_who_may_read_users(client, world, headers, events, log):
     client.post(
         "/api/v1/users/register",
         json={"username": "Nova", "email": "nova@example.com", "password": "0" * 64},
         headers=headers,
     )
-    move()
+    log()
     assert [event["Operation"] for event in walk(events)[0]] == ["register"]
     for others in (world.headers(Role.API), world.key_headers("history.read")):
         page = client.get("/api/v1/events", headers=others).json
@@ -114,12 +110,12 @@ def test_those_of_users_are_for_those_who_may_read_users(client, world, headers,
         assert client.get(f"/api/v1/events?after={page['Next']}", headers=others).json == page
 
 
-def test_who_was_away_too_long_or_before_a_restored_backup_is_told(db, world, events, give, move):
+def test_who_was_away_too_long_or_before_a_restored_backup_is_told(db, world, events, give, log):
     player = world.add_player()
     places = []
     for _ in range(3):
         give(player)
-        move()
+        log()
         places.append(events(after="now").json["Next"])
     # The first has expired; the last is that of another past.
     db.events.delete_one({"_id": 1})
@@ -137,16 +133,33 @@ def test_a_worker_logs_what_is_new_by_itself(app, db, world, events, give):
     feed.begin()
     try:
         give(world.add_player())
-        move_all(db)
         wait_until(lambda: len(events().json["Values"]) == 1)
     finally:
         feed.end()
 
 
-def test_an_entry_that_expired_before_the_log_is_left_out(db, world, events, give, move):
+def test_an_entry_that_expired_before_the_log_is_left_out(db, world, events, give, log):
     player = world.add_player()
     for _ in range(3):
         give(player)
-    move()
-    db.history.delete_one({"Number": 2})
-    assert [event["Number"] for event in walk(events)[0]] == [1, 3]
+    log()
+    db.history.delete_one({"Version": 2})
+    assert [event["Version"] for event in walk(events)[0]] == [1, 3]
+
+
+@on_mongodb
+def test_a_lost_place_and_a_missing_entry_rest_on_what_a_majority_holds(
+    db, world, events, give, log, monkeypatch
+):
+    player = world.add_player()
+    for _ in range(2):
+        give(player)
+        log()
+    place = events(pageSize=1).json["Next"]
+    db.history.delete_one({"Version": 1})
+    with monkeypatch.context() as patch:
+        cut_off(patch)
+        assert events().status_code == 503
+        db.events.delete_one({"_id": 1})
+        assert events(after=place).status_code == 503
+    assert events(after=place).status_code == 400

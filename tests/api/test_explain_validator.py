@@ -21,7 +21,7 @@ def scratch(real_storage):
     real_storage.client.drop_database("shapes")
 
 
-def test_a_stamp_that_is_none_is_said_in_words():
+def test_an_id_that_is_null_is_said_in_words():
     shape = {"bsonType": "object", "properties": {"Stamp": shapes.STAMP}}
     assert list(faults(shape, {"Stamp": ObjectId()})) == []
     (fault,) = faults(shape, {"Stamp": None})

@@ -1,5 +1,6 @@
-"""Whoever writes beside us, careful, careless or on the other side of a split network."""
+"""Whoever writes beside us, careful or careless."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
 
@@ -7,13 +8,13 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from app.changes import JOURNAL_LENGTH, Change
-from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
+from app.storage.client import Storage
+from tests.applications import service
+from tests.changes import change, entries_of, meant
 from tests.factories import guid, make_bag, make_player, numbered_guid
 from tests.mongod import on_mongodb
-from tests.swaps import meant, swap, swapper_of
 
 ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
 LIMITS = Limits(35, 100, 1000)
@@ -29,26 +30,32 @@ def player(world):
 
 
 @pytest.fixture
-def beside(db, player):
+def apply(app, player):
+    """Apply a rule to the player."""
+    return partial(change, service(app, Storage), {"_id": player["_id"]}, READS)
+
+
+@pytest.fixture
+def beside(db, player, apply):
     """Apply a rule while somebody writes between its first read and its write."""
 
-    def beside(write, rule, intent=None):
+    def beside(write, rule):
         writes = iter([write])
 
         def overtaken(document):
             for update in writes:
-                db.players.update_one(
-                    {"_id": player["_id"]}, update, bypass_document_validation=True
-                )
+                with ThreadPoolExecutor(1) as game:
+                    update_one = partial(db.players.update_one, bypass_document_validation=True)
+                    game.submit(update_one, {"_id": player["_id"]}, update).result()
             return rule(with_changeable_maps(document))
 
-        change = partial(swap, db, {"_id": player["_id"]}, READS, overtaken)
-        applied = change(intent or meant("change"))
+        applied = apply(overtaken, meant("change"))
         return applied.answer, db.players.find_one({"_id": player["_id"]})
 
     return beside
 
 
+@on_mongodb
 @pytest.mark.parametrize(
     ("write", "left"),
     [
@@ -76,12 +83,14 @@ def test_a_game_that_counts_no_version_makes_nothing_out_of_nothing(beside, writ
     assert answer["quantity"]["total"] == sum(left.values())
 
 
+@on_mongodb
 def test_a_game_that_takes_first_leaves_nothing_to_take(db, player, beside):
     with pytest.raises(NotEnoughItems, match="holds 4"):
         beside({"$inc": {"Inventory.0.Quantity": -1}}, TAKE)
     assert db.players.find_one({"_id": player["_id"]})["Inventory"]["0"]["Quantity"] == 4
 
 
+@on_mongodb
 def test_a_slot_that_a_game_fills_is_not_given_to(db, player, beside):
     rule = partial(give, itemid=guid(), quantity=2, limits=LIMITS)
     _, after = beside({"$set": {"Inventory.2": FIVE}}, rule)
@@ -104,87 +113,32 @@ def spoil(db, player, **fields):
     db.players.update_one(where, {"$set": fields}, bypass_document_validation=True)
 
 
-def test_the_version_of_another_primary_is_not_taken_for_ours(beside):
-    """Two primaries count to the same number; the stamp tells their writes apart."""
-    theirs = {"$set": {"Version": 1, "Stamp": "theirs", "Inventory.9": FIVE}}
-    answer, after = beside(theirs, GIVE)
-    assert after["Version"] == 2
-    assert answer["quantity"]["total"] == 12
-
-
-def test_a_stamp_alone_makes_a_difference(db, player, beside):
-    """The same version, the same values, and yet another write."""
-    beside({"$set": {"Unrelated": True}}, GIVE)
-    decided = []
-
-    def rule(document):
-        decided.append(document["Stamp"])
-        return GIVE(document)
-
-    beside({"$set": {"Stamp": "theirs"}}, rule)
-    assert len(decided) == 2
-    assert decided[1] == "theirs"
-
-
-def test_a_refusal_is_decided_anew_when_what_it_rests_on_is_gone(db, player, beside):
-    """A primary that is cut off showed a take that was rolled back."""
-    db.players.update_one({"_id": player["_id"]}, {"$unset": {"Inventory.0": ""}})
-    rolled_back = {"$set": {"Inventory.0": FIVE, "Stamp": "theirs"}}
-    answer, after = beside(rolled_back, TAKE)
-    assert answer == {"ItemId": ITEM, "Quantity": 5}
-    assert "0" not in after["Inventory"]
-
-
-def test_a_refusal_changes_nothing(db, player):
-    rule = partial(take, itemid=ITEM, quantity=6, is_filled=lambda _: False)
+def test_a_refusal_changes_nothing(db, player, apply):
     with pytest.raises(NotEnoughItems):
-        swap(db, {"_id": player["_id"]}, READS, rule, meant("take", "k", "f"))
+        apply(partial(TAKE, quantity=6), meant("take", "k", "f"))
     assert db.players.find_one({"_id": player["_id"]}) == player
 
 
-def test_no_field_of_a_game_is_touched_by_what_changes_nothing(db, player):
+def test_no_field_of_a_game_is_touched_by_what_changes_nothing(db, player, apply):
     db.players.update_one({"_id": player["_id"]}, {"$set": {"Nothing": 1, "Guild": "Red"}})
-    change = partial(swap, db, {"_id": player["_id"]}, READS)
-    change(GIVE, meant("give", "k", "f"))
+    apply(GIVE, meant("give", "k", "f"))
     before = db.players.find_one({"_id": player["_id"]})
-    assert change(GIVE, meant("give", "k", "f")).replayed
+    assert apply(GIVE, meant("give", "k", "f")).replayed
     with pytest.raises(NotEnoughItems):
-        change(partial(TAKE, quantity=100), meant("take"))
+        apply(partial(TAKE, quantity=100), meant("take"))
     assert db.players.find_one({"_id": player["_id"]}) == before
 
 
-def test_a_repetition_leaves_the_version_as_it_is(db, player):
-    """It once carried the higher version of an old primary over to the new one."""
-    intent = meant("give", "k", "f")
-    change = partial(swap, db, {"_id": player["_id"]}, READS, GIVE, intent)
-    change()
-    before = db.players.find_one({"_id": player["_id"]})
-
-    class OldPrimary:
-        """Shows a higher version than the server has that the update is carried to."""
-
-        name = "players"
-        update_one = staticmethod(db.players.update_one)
-
-        @staticmethod
-        def find_one(*args):
-            return {**db.players.find_one(*args), "Version": 27}
-
-    old_primary = swapper_of(db, collection=OldPrimary())
-    assert old_primary.swap({"_id": player["_id"]}, READS, GIVE, intent).replayed
-    assert change().replayed
-    assert db.players.find_one({"_id": player["_id"]}) == before
-
-
-def test_a_careful_game_makes_nobody_forget_a_key(db, player):
-    change = partial(swap, db, {"_id": player["_id"]}, READS)
-    change(GIVE, meant("give", "first", "f"))
-    for _ in range(JOURNAL_LENGTH - 1):
-        db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1, "Exp": 1}})
-    for number in range(JOURNAL_LENGTH - 1):
-        change(GIVE, meant("give", f"key {number}", "f"))
-        change(GIVE, meant("give"))
-    assert change(GIVE, meant("give", "first", "f")).replayed
+def test_a_game_that_overwrites_a_player_makes_nobody_forget_a_key(db, player, apply):
+    """It puts back a copy, with the Version of then: the entry stays."""
+    apply(GIVE, meant("give", "first", "f"))
+    apply(GIVE, meant("give", "second", "f"))
+    db.players.replace_one({"_id": player["_id"]}, player)
+    assert apply(GIVE, meant("give", "first", "f")).replayed
+    assert db.players.find_one() == player
+    assert [apply(GIVE, meant("give", "third", "f")).replayed for _ in range(2)] == [False, True]
+    keys = [entry["IdempotencyKey"] for entry in entries_of(db, player)]
+    assert keys == ["first", "second", "third"]
 
 
 ODD_SLOTS = {
@@ -211,9 +165,8 @@ ODD = {
     "Spells": {"0": SPELL, "1": 5, "x": SPELL, "2": None},
     "Variables": {VARIABLE: "text", guid(): 5.0},
     "Version": "7",
-    "Journal": {"a": 1},
-    "Stamp": {"odd": True},
-    "JournalCount": "many",
+    "ChangedAt": {"odd": True},
+    "UserId": ["odd"],
 }
 CHANGES = [
     ("items/give", {"itemid": ITEM, "quantity": 2, "bankoverflow": True}, 200),
@@ -237,18 +190,19 @@ def test_whatever_a_game_stores_no_change_and_no_read_is_a_500(odd_player, world
     base = f"players/{odd_player['_id']}"
     for path in ("", "/items", "/items/inventory", "/items/bank", "/spells"):
         staff(f"GET {base}{path}")
-    for key, (path, body, status) in product(({}, {"Idempotency_Key": "a key"}), CHANGES):
+    for has_key, (path, body, status) in product((False, True), CHANGES):
         db.players.delete_one({"_id": odd_player["_id"]})
         db.players.insert_one(odd_player)
         spoil(db, odd_player, **ODD)
+        key = {"Idempotency_Key": f"{path} {status}"} if has_key else {}
         staff(f"POST {base}/{path}", body, status, **key)
 
 
 def test_no_count_that_a_game_stores_is_a_500(world, db, staff):
     values = (2**63 - 1, -5, 1e300, float("inf"), "7")
-    for field, value in product(("Version", "JournalCount"), values):
+    for value in values:
         player = world.add_player()
-        spoil(db, player, **{field: value})
+        spoil(db, player, Version=value)
         path = f"POST players/{player['_id']}/items/give"
         for key in ("a", "a", "b"):
             given = staff(path, {"itemid": ITEM, "quantity": 1}, Idempotency_Key=key)
@@ -306,20 +260,3 @@ def test_slots_that_are_not_to_be_understood_are_left_alone(odd_player, db, staf
     left = db.players.find_one({"_id": odd_player["_id"]})["Inventory"]
     untouched = {slot: held for slot, held in ODD_SLOTS.items() if slot not in ("0", "9")}
     assert repr(left) == repr(untouched)
-
-
-def test_a_document_that_cannot_be_written_to_is_damaged(db, player):
-    """Nobody changes it, and yet no try succeeds."""
-
-    class Refusing:
-        name = "players"
-        find_one = staticmethod(db.players.find_one)
-
-        @staticmethod
-        def update_one(where, update, **_):
-            return db.players.update_one({**where, "Never": True}, update)
-
-    swapper = swapper_of(db, collection=Refusing())
-    rule = partial(Change, {"Bank": {}})
-    with pytest.raises(Damaged):
-        swapper.swap({"_id": player["_id"]}, READS, lambda _: rule(None), meant("x"))

@@ -153,12 +153,10 @@ def test_who_plays_is_online_and_no_version_is_counted(player, service, games_db
     assert games_db.players.find_one({"_id": player})["Version"] == before
 
 
-def test_nobody_who_is_being_deleted_is_brought_online(player, games_db):
-    games_db.players.update_one(
-        {"_id": player}, {"$set": {"DeletedAt": datetime.now(timezone.utc)}}
-    )
+def test_nobody_who_was_deleted_is_brought_back(player, games_db):
+    games_db.players.delete_one({"_id": player})
     game.heartbeat(games_db, [player])
-    assert games_db.players.find_one({"_id": player})["Online"] is False
+    assert games_db.players.find_one({"_id": player}) is None
     with pytest.raises(game.Gone):
         game.move_item(games_db, player, "Inventory.0", "Bank.0")
 

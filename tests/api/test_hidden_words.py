@@ -14,7 +14,6 @@ from tests.console_table import VALUES as CONSOLE_VALUES
 from tests.console_visitor import visitor
 from tests.endpoint_table import DOORS, VALUES, catalogue
 from tests.game import playing
-from tests.swaps import move_all
 from tests.tiers import some
 
 NAME, MAIL = "Zqaccount", "zqmail@example.com"
@@ -51,8 +50,6 @@ def scene(client, world, db):
     post(f"players/{player['_id']}/notes", {"Text": "Of a player."})
     with playing(db):
         post(f"users/{NAME}/admin/kick", **{"X-Reason": KICK})
-    move_all(db)
-    move_all(db, "users")
     entries = [entry["_id"] for entry in db.history.find()]
     rows = [{"Operation": "undo", "Id": id_} for id_ in entries]
     batches = [
@@ -61,7 +58,6 @@ def scene(client, world, db):
         post("batches", {"Name": "Run", "Rows": rows[2:3]}),
     ]
     post(f"batches/{batches[2]['Id']}/advance")
-    move_all(db, "users")
     ids = [batch["Id"] for batch in batches]
     values = {"entry": entries, "batch": ids, "ended": ids, "ended_batch": ids}
     actions = [action["_id"] for action in db.actions.find()]

@@ -6,6 +6,7 @@ import pytest
 
 from app.storage.client import Storage
 from tests.applications import service
+from tests.changes import entries_of
 from tests.console_visitor import TOKEN, Visitor, page_of
 
 CODE = "K7QF2MZR"
@@ -38,7 +39,7 @@ def test_whoever_is_invited_chooses_a_password_once(app, db, invited, link):
     assert answer.headers["Location"] == "/console/sign-in?done=chosen", page_of(answer)
     assert "Your password is set" in browser.read("/sign-in?done=chosen")
     assert browser.sign_in("Newcomer", CHOSEN["new"]).status_code == 303
-    entry = db.users.find_one({"_id": invited["_id"]})["Journal"][-1]
+    entry = entries_of(db, invited)[-1]
     assert (entry["Operation"], entry["By"]["UserId"]) == ("reset-password", invited["_id"])
     assert CODE not in str(entry)
     again = accept(browser, invitation)

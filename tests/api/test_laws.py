@@ -36,7 +36,7 @@ from tests.factories import (
 )
 from tests.game import make_action, playing
 from tests.openapi_document import OPERATIONS
-from tests.scene import contents, refresh_token, set_scene
+from tests.scene import ASKER, contents, refresh_token, set_scene
 
 
 def doors_where(is_wanted):
@@ -81,7 +81,7 @@ def staff(world):
     """Return the headers of somebody who may do everything, and who is stored now."""
 
     def add():
-        caller = make_user(roles=Role, Name=SELF)
+        caller = make_user(roles=Role, Name=SELF, Roles=[ASKER])
         world.db.users.insert_one(with_keys(caller, **{OWN_KEY: make_key(new_secret())}))
         world.db.refresh_tokens.insert_one(refresh_token(caller, OWN, OWN_SIGN_IN))
         return world.headers(user=caller)

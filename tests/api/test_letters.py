@@ -1,6 +1,7 @@
 """Letters to players: they wait for the game, and their items are neither lost nor made twice."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timezone
 
 import pytest
@@ -9,7 +10,7 @@ from app.auth.permissions import Permission
 from app.changes import Intent, Origin
 from app.game.actions.domain import new_action, state_of
 from app.game.server.store import Letters
-from app.storage.unfinished import UnfinishedWork
+from tests.api.test_kills import Killed, die_at
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import page_of, visitor
@@ -48,7 +49,7 @@ def inventory(db, player_id):
 
 
 def finish(app):
-    UnfinishedWork([service(app, Letters).unfinished()]).finish_all()
+    service(app, Letters).give_due()
 
 
 def test_a_letter_waits_for_its_player_and_brings_the_items_with_an_entry(staff, ann, letter, db):
@@ -100,10 +101,34 @@ def test_the_answer_of_a_game_with_a_driver_is_enough_even_if_every_worker_gives
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: finish(app), range(8)))
     assert inventory(db, ann) == HELD
-    # A worker that died before it noted the gift has given it nevertheless.
-    db.actions.update_one({"_id": letter["Id"]}, {"$set": {"ItemsDue": True}})
+    assert db.history.count_documents({"Arguments.Letter": letter["Id"]}) == 1
+
+
+@on_mongodb
+def test_a_worker_that_dies_at_any_command_has_given_all_or_nothing(app, staff, ann, letter, db):
+    take(staff, ann)
+    for number in range(100):
+        with pytest.MonkeyPatch.context() as patch:
+            has_died = die_at(patch, number)
+            with suppress(Killed):
+                answer(staff, letter)
+        if not has_died:
+            break
+        given = bool(db.actions.find_one().get("GivenAt"))
+        assert (inventory(db, ann), db.history.count_documents({}), given) == ({}, 0, False)
+    assert number > 4
+    finish(app)
+    assert (inventory(db, ann), db.history.count_documents({})) == (HELD, 1)
+
+
+def test_a_letter_of_somebody_who_was_erased_since_brings_its_items(app, staff, ann, letter, db):
+    now = datetime.now(timezone.utc)
+    record = {"_id": staff.user["_id"], "BegunAt": now, "Players": [], "Bags": []}
+    db.erasures.insert_one(record)
+    db.actions.update_one({}, {"$set": {"Done": now, "Taken": now, "By.Name": None}})
     finish(app)
     assert inventory(db, ann) == HELD
+    assert db.history.find_one()["By"]["UserId"] is None
 
 
 def test_items_wait_for_room_and_for_a_deleted_player(app, staff, ann, letter, db):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from app.auth.roles import Role
 from app.changes import Change
 from app.storage.client import Storage
 from tests.applications import service
+from tests.changes import change, meant
 from tests.collection_plans import NAMES
 from tests.exposition import Exposition
 from tests.factories import World, guid, sha256
-from tests.swaps import meant, swap
+from tests.mongod import on_mongodb
 
 PLAYERS, USERS = "/api/v1/players", "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -127,20 +129,23 @@ def test_a_name_that_is_taken_is_no_failure(client, as_role, growth):
     assert growth("mongodb_operation_failures_total") == 0
 
 
-def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growth):
+@on_mongodb
+def test_retries_and_replays_of_a_change_are_counted(app, world, growth):
     players, player = service(app, Storage).db["players"], world.add_player()
-    swap_once = partial(swap, world.db, {"_id": player["_id"]}, ("Level",))
     overtaken = iter([True, True])
 
     def rule(document):
         if next(overtaken, False):
-            players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1}})
+            with ThreadPoolExecutor(1) as other:
+                raised = {"$inc": {"Version": 1}}
+                other.submit(players.update_one, {"_id": player["_id"]}, raised).result()
         return Change({"Level": 7}, None)
 
     for _ in range(3):
-        swap_once(rule, meant("raise", "key-1", "print"))
-    assert growth("swap_retries_total", collection="players") == 2
-    assert growth("swap_replays_total", collection="players") == 2
+        intent = meant("raise", "key-1", "print")
+        change(service(app, Storage), {"_id": player["_id"]}, ("Level",), rule, intent)
+    assert growth("transaction_retries_total", kind="player") == 2
+    assert growth("replays_total", collection="players") == 2
 
 
 def test_mails_are_counted_as_sent_or_failed(app, client, world, as_role, growth, tmp_path):

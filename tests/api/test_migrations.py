@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -17,24 +16,21 @@ from app.former_names import former_names
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.errors import QUERY_PLAN_KILLED, explain, has_only_duplicate_keys
-from app.storage.history_entries import entries_of
 from app.storage.schema import migrations
 from app.storage.schema.collections import init_collections, init_database
 from app.storage.schema.preparation import Preparation
 from tests import older_databases
 from tests.applications import service
 from tests.collection_plans import NAMES, PLANS
-from tests.factories import NOW, guid, make_entry, make_player
+from tests.factories import NOW, guid, make_entry, make_player, sha256
 from tests.system.programs import wait_until
 from tests.tiers import some
 
 # The SchemaVersion, and the digest of all validators and indexes. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
-PLANNED = (29, "3654656b19dd")
+PLANNED = (35, "fda456d5c4b4")
 
-FORMER = "release_0_2_0"
-# What steps derive anew.
-DERIVED = {"EmailKey", "SchemaVersion"}
+FORMER = "release_0_3_0"
 
 
 @pytest.fixture
@@ -73,34 +69,13 @@ def documents_of(db):
     return {name: {d["_id"]: d for d in db[name].find()} for name in NAMES}
 
 
-@pytest.mark.parametrize("name", some(older_databases.NAMES, 1))
-def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, todays_db, name):
-    before = older_databases.make(older_db, name)
-    init_database(older_db, COLLECTIONS)
-    assert shape_of(older_db) == shape_of(todays_db)
-    assert migrations.version_of(older_db) == migrations.CURRENT
-    for kind in before.keys() - {*migrations.SUPERFLUOUS}:
-        documents = before[kind]
-        after = {document["_id"]: document for document in older_db[kind].find()}
-        assert after.keys() == {document["_id"] for document in documents}
-        for document in documents:
-            kept = {name: v for name, v in document.items() if name not in {*DERIVED, "Journal"}}
-            assert after[document["_id"]].items() >= kept.items()
-            keys = [entry["Key"] for entry in document.get("Journal", ()) if entry]
-            entries = entries_of(after[document["_id"]])
-            assert [entry["IdempotencyKey"] for entry in entries] == keys
-        is_not_valid = {"$nor": [{"$jsonSchema": PLANS[kind].shape}]}
-        assert older_db[kind].find_one(is_not_valid) is None
-    assert older_db.users.find_one({"Name": "Zoë"})["EmailKey"] == "zoe@xn--bcher-kva.example"
-
-
-@pytest.mark.parametrize("name", some(older_databases.NAMES, 1))
+@pytest.mark.parametrize("name", older_databases.NAMES)
 def test_the_service_works_on_what_was_a_former_database(older_db, migrated_app, name):
     before = older_databases.make(older_db, name)
     service(migrated_app, Preparation).begin()
     client = migrated_app.test_client()
     wait_until(lambda: client.get("/readyz").status_code == 200)
-    body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
+    body = {"grant_type": "password", "username": "Clerk", "password": sha256("secret")}
     token = client.post("/api/oauth/token", json=body).json["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
     player = before["players"][0]
@@ -115,44 +90,11 @@ def test_the_service_works_on_what_was_a_former_database(older_db, migrated_app,
     assert "Idempotency-Replayed" in again.headers
 
 
-def test_a_key_of_a_former_database_is_remembered(older_db, migrated_app):
-    before = older_databases.make(older_db, FORMER)
-    init_database(older_db, COLLECTIONS)
-    client = migrated_app.test_client()
-    body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
-    token = client.post("/api/oauth/token", json=body).json["access_token"]
-    player = next(p for p in before["players"] if p["Journal"])
-    gift = {"itemid": "2cb07d27-e8a1-4b2f-8181-267b58cf41f5", "quantity": 1}
-    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "order-0"}
-    path = f"/api/v1/players/{player['_id']}/items/give"
-    assert "Idempotency-Replayed" in client.post(path, json=gift, headers=headers).headers
-    # Other changes make nobody forget it: what does not fit into the journal moves to history.
-    for number in range(player["Version"], 70):
-        headers["Idempotency-Key"] = f"order-{number}"
-        assert client.post(path, json=gift, headers=headers).status_code == 200
-    for number in (2, 1, 0):
-        headers["Idempotency-Key"] = f"order-{number}"
-        gift["quantity"] = number + 1
-        answer = client.post(path, json=gift, headers=headers)
-        assert "Idempotency-Replayed" in answer.headers
-
-
 def test_an_index_of_the_operators_own_is_left_alone(older_db):
     older_databases.make(older_db, FORMER)
     older_db.players.create_index([("ClassName", 1)], name="by_class")
     init_database(older_db, COLLECTIONS)
     assert "by_class" in older_db.players.index_information()
-
-
-def test_processes_that_start_together_bring_it_up_to_date_together(older_db, todays_db):
-    for _ in some(range(3), 1):
-        older_db.client.drop_database(older_db.name)
-        older_databases.make(older_db, FORMER)
-        with ThreadPoolExecutor(4) as pool:
-            for future in [pool.submit(init_database, older_db, COLLECTIONS) for _ in range(4)]:
-                future.result()
-        assert migrations.version_of(older_db) == migrations.CURRENT
-        assert shape_of(older_db) == shape_of(todays_db)
 
 
 @pytest.mark.parametrize("last", some(range(len(migrations.STEPS))))
@@ -279,37 +221,6 @@ def test_a_token_of_a_program_before_the_password_version_had_its_name_is_void(a
     assert app.test_client().get("/api/v1/players", headers=headers).status_code == 401
 
 
-def test_the_items_of_a_game_move_into_the_catalogue(older_db):
-    arrow, bow = guid(), guid()
-    older_db["items"].insert_many(
-        [
-            {"_id": arrow.upper(), "StackLimit": 20.0, "Name": "Arrow", "Own": 1},
-            {"_id": bow, "StackLimit": 5},
-        ]
-    )
-    for _ in range(2):
-        init_database(older_db, COLLECTIONS)
-    moved = {found["_id"]: found for found in older_db.objects.find()}
-    assert moved.keys() == {arrow, bow}
-    assert (moved[arrow]["Type"], moved[arrow]["StackLimit"], moved[arrow]["Own"]) == (
-        *("item", 20.0, 1),
-    )
-    assert (moved[bow]["Name"], moved[bow]["NameKey"]) == ("", "")
-    assert "items" not in older_db.list_collection_names()
-    assert older_db["items_before_objects"].count_documents({}) == 2
-
-
-def test_what_is_no_item_is_kept_and_an_earlier_attempt_is_finished(older_db):
-    odd = [{"_id": 5, "StackLimit": 2}, {"_id": guid(), "Name": "x" * 10_000, "Type": 3}]
-    older_db["items_before_objects"].insert_many(odd)
-    older_db["items"].insert_one({"_id": guid()})
-    init_database(older_db, COLLECTIONS)
-    (moved,) = older_db.objects.find()
-    assert (moved["_id"], moved["Type"], len(moved["Name"])) == (odd[1]["_id"], "item", 255)
-    assert list(older_db["items_before_objects"].find()) == odd
-    assert older_db["items"].count_documents({}) == 1
-
-
 def test_players_are_found_by_the_names_that_history_says_they_had(older_db):
     """Also where the entry has not moved yet, and where the player was deleted."""
     init_database(older_db, COLLECTIONS)
@@ -321,7 +232,8 @@ def test_players_are_found_by_the_names_that_history_says_they_had(older_db):
         return make_entry(player, Operation="rename", Changes=[change], **more)
 
     players[1]["Journal"] = [renamed(players[1], "Once1", "Now1")]
-    older_db.players.insert_many([players[0], players[1], players[3]])
+    here = [players[0], players[1], players[3]]
+    older_db.players.insert_many(here, bypass_document_validation=True)
     copy = {"_id": deleted, "NameKey": "now2", "UserId": players[2]["UserId"], "DeletedAt": NOW}
     older_db.deleted_players.insert_one({**copy, "Player": players[2]})
     older_db.history.insert_many(

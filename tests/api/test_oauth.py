@@ -1,18 +1,22 @@
 """Tokens: issued, used, refreshed, stolen, revoked."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
 import pytest
+from pymongo.client_session import ClientSession
 
+from app.auth.api_keys import new_secret
 from app.auth.roles import Role, without_role
 from app.naming import Lookup
-from app.oauth.domain import TokenRefused
-from app.oauth.store import RefreshTokens
 from app.users.store import Users
+from tests.api.test_kills import Killed, die_at
 from tests.applications import service
+from tests.changes import cut_off, meant
 from tests.factories import sha256
-from tests.swaps import meant
+from tests.mongod import on_mongodb
 
 TOKEN = "/api/oauth/token"
 
@@ -145,14 +149,72 @@ def test_a_refusal_for_want_of_a_role_does_not_use_the_token_up(client, alice, d
     assert refresh(client, token).status_code == 200
 
 
-def test_two_refreshes_at_once_end_the_chain(client, alice, app):
+@on_mongodb
+def test_of_many_refreshes_at_once_one_gets_a_token_and_the_chain_ends(client, alice, app):
+    first = sign_in(client).json
+    with ThreadPoolExecutor(8) as pool:
+        token = first["refresh_token"]
+        answers = list(pool.map(lambda _: refresh(app.test_client(), token), range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200, *[400] * 7]
+    (second,) = (answer.json for answer in answers if answer.status_code == 200)
+    assert refresh(client, second["refresh_token"]).json["error"] == "invalid_grant"
+    assert [call(client, tokens["access_token"]).status_code for tokens in (first, second)] == [
+        401,
+        401,
+    ]
+
+
+@on_mongodb
+def test_a_refresh_that_dies_at_any_command_leaves_the_token_as_it_was(client, alice, db):
     token = sign_in(client).json["refresh_token"]
-    tokens = service(app, RefreshTokens)
-    one, other = tokens.find(token), tokens.find(token)
-    issued = tokens.rotate(one)
-    with pytest.raises(TokenRefused):
-        tokens.rotate(other)
-    assert refresh(client, issued.token).json["error"] == "invalid_grant"
+    for number in range(100):
+        with pytest.MonkeyPatch.context() as patch:
+            has_died = die_at(patch, number)
+            with suppress(Killed):
+                assert refresh(client, token).status_code == 200
+        if not has_died:
+            break
+        assert db.refresh_tokens.count_documents({"Used": False}) == 1
+    assert number > 3
+    assert db.refresh_tokens.count_documents({}) == 2
+
+
+@on_mongodb
+def test_a_sign_in_costs_one_transaction(client, alice, monkeypatch):
+    commits, plain = [], ClientSession.commit_transaction
+    monkeypatch.setattr(
+        ClientSession, "commit_transaction", lambda session: (commits.append(1), plain(session))
+    )
+    token = sign_in(client).json
+    assert len(commits) == 1
+    assert call(client, token["access_token"]).status_code == 200
+    assert len(commits) == 1
+    refresh(client, token["refresh_token"])
+    assert len(commits) == 2
+
+
+@on_mongodb
+def test_a_refusal_rests_on_what_a_majority_holds(client, alice, world, monkeypatch):
+    tokens, key = sign_in(client).json, {"Authorization": f"Bearer {new_secret()}"}
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    client.delete("/api/oauth/token/alice", headers=bearer)
+    with monkeypatch.context() as patch:
+        cut_off(patch)
+        for headers in (bearer, key):
+            assert client.get("/api/v1/players", headers=headers).status_code == 503
+        assert refresh(client, tokens["refresh_token"]).status_code == 503
+        unsigned = {"Authorization": "Bearer nonsense"}
+        assert client.get("/api/v1/players", headers=unsigned).status_code == 401
+    for headers in (bearer, key):
+        assert client.get("/api/v1/players", headers=headers).status_code == 401
+
+
+def test_nobody_signs_in_who_is_being_erased(client, alice, db):
+    token = sign_in(client).json["refresh_token"]
+    now = datetime.now(timezone.utc)
+    db.erasures.insert_one({"_id": alice["_id"], "BegunAt": now, "Players": [], "Bags": []})
+    assert [sign_in(client).status_code, refresh(client, token).status_code] == [401, 401]
+    assert db.refresh_tokens.count_documents({}) == 1
 
 
 @pytest.mark.parametrize("plural", ["token", "tokens"])

@@ -60,7 +60,7 @@ def test_a_list_by_body_says_that_it_ignores_the_query(client, as_role):
 
 def test_lists_do_not_load_what_they_do_not_serve(players, db):
     served = players.list(Window(0, 1, 1)).values[0]
-    hidden = {"_id", "NameKey", "NameTails", "Version", "Journal"}
+    hidden = {"_id", "NameKey", "NameTails", "Version"}
     assert not served.keys() & (hidden | {"Inventory", "Bank", "Spells", "Variables"})
 
 

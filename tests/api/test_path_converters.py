@@ -47,7 +47,7 @@ def test_all_promised_fields_are_served_and_what_the_game_adds(get, world):
     assert record.keys() >= PROMISED
     assert record["Guild"] == {"Name": "Owls", "Rank": 3}
     assert record["CreationDate"] == NOW.isoformat().replace("+00:00", "Z")
-    internal = {"_id", "NameKey", "NameTails", "Version", "Journal"}
+    internal = {"_id", "NameKey", "NameTails", "Version"}
     assert not record.keys() & (internal | {"Inventory", "Bank", "Spells", "Variables"})
 
 

@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymongo.client_session import ClientSession
+from pymongo.errors import AutoReconnect
 
 import config
 from app.auth.permissions import NAMES, Permission
 from app.batches.background import BatchWorker
-from app.batches.running import Runner
+from app.storage import transactions
 from app.storage.client import Storage
 from app.storage.limits import Budgets
 from tests.applications import service
@@ -226,20 +228,26 @@ class TestBatches:
         refused = caller(f"POST batches/{undo}/run", status=403).json
         assert (refused["Wanted"], refused["Left"]) == (10, 5)
 
-    def test_rows_that_were_made_before_a_kill_count_once(self, app, person, plan, db, monkeypatch):
+    @on_mongodb
+    def test_rows_whose_commit_was_not_confirmed_count_once(
+        self, app, person, plan, db, monkeypatch
+    ):
         caller, batch = person(ItemsPerDay=100), plan(3)
-        batches = service(app, Runner)._batches
+        plain = ClientSession.commit_transaction
 
-        def die(*_):
-            raise KeyboardInterrupt
+        def lose(session):
+            plain(session)
+            if held(db):
+                error = AutoReconnect("connection closed")
+                error._add_error_label("UnknownTransactionCommitResult")
+                raise error
 
+        caller(f"POST batches/{batch}/run")
         with monkeypatch.context() as patched:
-            patched.setattr(batches, "settle", die)
-            with pytest.raises(KeyboardInterrupt):
-                caller(f"POST batches/{batch}/advance")
-        assert left(caller) == 85
-        past = {"$set": {"LeasedUntil": db.batches.find_one()["At"]}}
-        db.batch_parts.update_many({}, past)
+            patched.setattr(transactions, "PATIENCE_SECONDS", 0)
+            patched.setattr(ClientSession, "commit_transaction", lose)
+            with pytest.raises(AutoReconnect):
+                service(app, BatchWorker).work()
         assert caller(f"POST batches/{batch}/advance").json["Done"] == 3
         assert (left(caller), held(db)) == (85, 15)
 

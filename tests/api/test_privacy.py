@@ -2,6 +2,7 @@
 
 import io
 import logging
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
@@ -9,26 +10,22 @@ import pytest
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
-from app.batches.store import Batches
 from app.changes import Intent, Origin
 from app.http.logs import JsonFormatter
 from app.privacy.domain import texts_without
-from app.privacy.mentions.store import Mentions
-from app.privacy.store import Erasures
+from app.privacy.store import REQUEST_SECONDS, Erasures, Returned
 from app.storage.client import Storage
-from app.storage.unfinished import UnfinishedWork
 from app.transfer.records import RECORDS
 from app.transfer.store import export_documents
 from tests import people
 from tests.applications import service
-from tests.factories import NOW, guid, make_entry
+from tests.factories import guid
 from tests.people import settle
-from tests.swaps import move_all
-from tests.tiers import some
 
 PERSON = f"users/{people.NAME}"
 ERASE = f"POST {PERSON}/erase"
 CONFIRM = {"Confirm": people.NAME}
+BY_TESTER = Intent("erase", Origin(None, "tester", "cli"))
 STRANGER = "players/Stranger"
 GIVE = f"POST {STRANGER}/items/give"
 GIFT = {"itemid": people.ITEM, "quantity": 1}
@@ -53,23 +50,12 @@ def erasures(app):
 @pytest.fixture
 def finish(app):
     """Let another worker finish what was left."""
-    return service(app, UnfinishedWork).finish_all
+    return service(app, Erasures).continue_all
 
 
 @pytest.fixture
-def erase(staff, db):
-    """Erase the person, and come back when the answer says so."""
-
-    def erase():
-        answer = staff.post(f"{PERSON}/erase", **CONFIRM)
-        if answer.status_code == 503:
-            assert "Retry-After" in answer.headers
-            settle(db)
-            answer = staff(ERASE, CONFIRM)
-        assert answer.status_code == 200, answer.json
-        return answer.json
-
-    return erase
+def erase(staff):
+    return lambda: staff(ERASE, CONFIRM).json
 
 
 def test_nothing_but_ids_is_left(erase, person, db):
@@ -86,8 +72,7 @@ def test_nothing_but_ids_is_left(erase, person, db):
 
 
 def test_history_keeps_ids_and_what_happened_to_others(staff, erase, person, db):
-    journals = [d.get("Journal", ()) for n in ("players", "users", "bags") for d in db[n].find()]
-    entries = db.history.count_documents({}) + sum(map(len, journals))
+    entries = db.history.count_documents({})
     before = staff(f"GET {STRANGER}/history").json["Values"]
     erase()
     assert db.history.count_documents({}) == entries + 1
@@ -95,7 +80,7 @@ def test_history_keeps_ids_and_what_happened_to_others(staff, erase, person, db)
     for name in ("Id", "Changes"):
         assert [entry[name] for entry in after] == [entry[name] for entry in before]
     own = [entry["By"]["Name"] for entry in after if entry["By"]["UserId"] == person.id]
-    assert own == [None, None]
+    assert own == [None]
     assert "(erased) gave it; ask (erased)" in [entry["Reason"] for entry in after]
     assert len(staff(f"GET history?by={person.id}").json["Values"]) >= 4
     about = staff(f"GET history?user={person.id}").json["Values"][0]
@@ -117,110 +102,103 @@ def test_others_lose_nothing(erase, person, db):
     )
 
 
-@pytest.mark.parametrize(
-    "method", some(["update_one", "delete_one", "replace_one", "find", "find_one", "bulk_write"])
-)
-def test_killed_at_every_step_it_is_finished_by_the_next_try(
-    staff, person, db, erasures, monkeypatch, method
+def test_killed_after_every_transaction_and_in_it_the_next_try_continues(
+    staff, person, db, erasures, monkeypatch
 ):
-    """Before each operation of a kind in turn: the first, then the second, and so on."""
-    operations = 0
+    plain, kills = erasures._transactions, 0
 
     class Dying:
-        def __init__(self, collection):
-            self.collection = collection
+        @staticmethod
+        def run(step, *what):
+            def dying():
+                nonlocal kills
+                result = step()
+                if is_change(result):
+                    kills += 1
+                    if kills % 2:
+                        raise Killed
+                return result
 
-        def __getattr__(self, name):
-            if name == method:
-                nonlocal operations
-                operations += 1
-                if operations == last:
-                    raise Killed
-            return getattr(self.collection, name)
+            result = plain.run(dying, *what)
+            if is_change(result):
+                raise Killed
+            return result
 
-        def __getitem__(self, name):
-            return Dying(self.collection[name])
+    def is_change(result):
+        return isinstance(result, int) and result > 0
 
-    last, is_done = 0, False
-    while not is_done:
-        last, operations = last + 1, 0
-        with monkeypatch.context() as patch:
-            patch.setattr(erasures, "_mentions", Mentions(Dying(erasures._db)))
-            for name in ("_db", "_erasures", "_users", "_players", "_deleted"):
-                patch.setattr(erasures, name, Dying(getattr(erasures, name)))
-            try:
-                answer = staff.post(f"{PERSON}/erase", **CONFIRM)
-                is_done = answer.status_code == 200 or operations < last
-            except Killed:
-                pass
-    settle(db)
-    staff(f"POST users/{person.id}/erase", CONFIRM)
+    monkeypatch.setattr(erasures, "_transactions", Dying)
+    while True:
+        with suppress(Killed):
+            assert staff(f"POST users/{person.id}/erase", CONFIRM).json["FinishedAt"]
+            break
+    assert kills > 40
     assert people.found_in(db) == []
-    assert last > 1
     assert db.history.count_documents({"Operation": "erase"}) == 1
+    gone = staff(f"POST users/{person.id}/erase", CONFIRM).json["Gone"]
+    assert gone == {"Players": 2, "Bags": 2, "SignIns": 1, "Keys": 1}
 
 
 def test_what_a_killed_worker_has_left_is_finished_by_others(person, db, erasures, finish):
-    erasures.begin(person.id, Intent("erase", Origin(None, "tester", "cli")))
-    settle(db)
+    erasures.begin(person.id, BY_TESTER)
     finish()
     assert people.found_in(db) == []
     assert db.erasures.find_one()["FinishedAt"] is not None
 
 
-def test_the_account_is_closed_at_once(client, staff, person, db, world, app):
+def test_the_account_is_closed_at_once(client, staff, person, db, world, app, wait):
     own = world.headers(user=db.users.find_one({"_id": person.id}))
+    wait(60)
     staff(ERASE, CONFIRM, 503)
     service(app, Callers).forget()
     assert client.get("/api/v1/players", headers=own).status_code == 401
 
 
-def test_it_is_told_again_when_it_was_done(staff, erase, person, db, erasures):
-    """By the name for a day, so that the same request tells it, and by the id for ever."""
+def test_it_is_told_again_by_id_when_it_was_done(staff, erase, person, db):
     first = erase()
-    by_id = f"POST users/{person.id}/erase"
-    for request in (by_id, ERASE):
-        assert staff(request, CONFIRM).json == first
-        staff(request, {"Confirm": "x"}, 400)
-    yesterday = datetime.now(timezone.utc) - timedelta(days=2)
-    assert db.erasures.find_one()["NameDigests"]
-    db.erasures.update_one({}, {"$set": {"FinishedAt": yesterday, "NamesUntil": yesterday}})
-    erasures.forget_names()
+    assert staff(f"POST users/{person.id}/erase", CONFIRM).json == first
+    # The name is stored nowhere any more.
     staff(ERASE, CONFIRM, 404)
-    staff(by_id, CONFIRM)
-    left = {"_id", "BegunAt", "By", "Players", "Bags", "FinishedAt", "Stamp", "Counts"}
+    left = {"_id", "BegunAt", "By", "Players", "Bags", "FinishedAt", "Counts"}
     assert db.erasures.find_one().keys() == left
 
 
-def test_an_account_that_could_act_settles_even_if_its_worker_was_killed(
-    staff, person, db, erasures, monkeypatch
-):
-    """The time is recorded before the account is closed."""
+@pytest.fixture
+def wait(erasures, monkeypatch):
+    """Set the lifetime of transactions; None if the database does not tell it."""
 
-    def die(*_, **__):
-        raise Killed
+    def wait(seconds):
+        monkeypatch.setattr(erasures, "request_seconds", REQUEST_SECONDS)
+        monkeypatch.setattr(erasures, "_seconds", lambda: Erasures._seconds(erasures))
+        monkeypatch.setattr(erasures._lifetime, "seconds", lambda: seconds)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(erasures, "_add", die)
-        with pytest.raises(Killed):
-            staff(ERASE, CONFIRM)
-    later = datetime.now(timezone.utc) + timedelta(hours=1)
-    recorded = {"_id": person.id, "SettledAt": {"$exists": True}}
-    assert db.erasures.update_one(recorded, {"$set": {"SettledAt": later}}).matched_count
-    db.users.update_one({"_id": person.id}, {"$set": {"Power.Api": False}})
-    staff(ERASE, CONFIRM, 503)
+    return wait
 
 
-def test_what_the_person_writes_until_the_account_has_settled_is_found(staff, person, db):
-    """A worker may know a token for some seconds, and write the name into entries and notes."""
-    staff(ERASE, CONFIRM, 503)
-    by = {"UserId": person.id, "Name": people.NAME}
-    stranger = db.players.find_one({"_id": person.stranger})
-    late = make_entry(stranger, Version=900, By=by, Reason=f"from {people.NAME}")
-    db.history.insert_one(late)
-    note = {"At": NOW, **by, "Text": f"I, {people.HERO}"}
-    db.players.update_one({"_id": stranger["_id"]}, {"$set": {f"Notes.{guid()}": note}})
+@pytest.mark.parametrize(("lifetime", "least"), [(3, 5), (60, 91), (None, 91)])
+def test_it_waits_for_transactions_that_began_before(staff, person, db, wait, lifetime, least):
+    wait(lifetime)
+    # A request waits only if there is time enough.
+    answer = staff(ERASE, CONFIRM, None if lifetime == 3 else 503)
+    record = db.erasures.find_one()
+    if lifetime == 3:
+        assert answer.status_code == 200
+        took = record["FinishedAt"] - record["BegunAt"]
+    else:
+        took = record["SettledAt"] - record["BegunAt"]
+        assert least - 2 <= int(answer.headers["Retry-After"]) <= least
+        assert db.users.find_one({"_id": person.id})["ErasedAt"]
+        assert people.found_in(db)
+    assert took >= timedelta(seconds=least)
+
+
+def test_it_waits_longer_if_the_lifetime_has_grown(staff, person, db, wait):
+    wait(20)
+    assert int(staff(ERASE, CONFIRM, 503).headers["Retry-After"]) > 25
     settle(db)
+    wait(60)
+    assert int(staff(ERASE, CONFIRM, 503).headers["Retry-After"]) > 50
+    wait(20)
     staff(ERASE, CONFIRM)
     assert people.found_in(db) == []
 
@@ -254,8 +232,7 @@ def test_a_character_that_is_somebody_elses_by_now_stays(staff, erase, person, d
     erase()
     db.players.insert_one({**hero, "UserId": person.colleague, "Name": "Heir", "NameKey": "heir"})
     assert list(erasures.find_returned()) == []
-    erasures.reopen(person.id)
-    erasures.finish(person.id)
+    erasures.erase_again([Returned("users", person.id, person.id)], BY_TESTER)
     assert db.players.find_one({"_id": hero["_id"]})
     # So do rows of batches about it.
     rows = [{"Player": "Heir", "Operation": "give", **people.GIFT}]
@@ -356,10 +333,9 @@ def test_who_came_back_is_found(erase, person, db, erasures):
     db.players.insert_many(saved[1])
     db.players.insert_one({**saved[1][0], "_id": guid(), "Name": "New", "NameKey": "new"})
     found = list(erasures.find_returned())
-    assert ("users", person.id, person.id, ()) in found
+    assert ("users", person.id, person.id) in found
     assert len(found) == 3
-    erasures.reopen(person.id)
-    erasures.finish(person.id)
+    erasures.erase_again(found, BY_TESTER)
     assert list(erasures.find_returned()) == []
     assert people.found_in(db) == []
 
@@ -369,79 +345,13 @@ def test_rows_that_came_back_are_found(erase, person, db, erasures):
     erase()
     db.batch_rows.delete_many({})
     db.batch_rows.insert_many(rows)
-    (trace,) = set(erasures.find_returned())
-    assert (trace.collection, trace.user_id) == ("batch_rows", person.id)
-    erasures.reopen(person.id)
-    erasures.finish(person.id)
+    (found,) = set(erasures.find_returned())
+    assert (found.collection, found.user_id) == ("batch_rows", person.id)
+    erasures.erase_again([found], BY_TESTER)
     assert list(erasures.find_returned()) == []
     assert people.found_in(db) == []
     # Nobody else is in them.
     assert db.batch_rows.count_documents({}) == len(rows) - 1
-
-
-@pytest.fixture
-def plan_amid(staff, db, monkeypatch):
-    """Plan a batch that names the person, who is erased amid a method of its store."""
-
-    def plan_amid(method, erased):
-        plain = getattr(Batches, method)
-
-        def erased_before(store, *args):
-            monkeypatch.setattr(Batches, method, plain)
-            erased()
-            return plain(store, *args)
-
-        monkeypatch.setattr(Batches, method, erased_before)
-        names = (people.HERO, people.NAME, "Stranger")
-        rows = [{"Player": name, "Operation": "give", **people.GIFT} for name in names]
-        body = {"Name": f"More for {people.HERO}", "Reason": f"{people.NAME} won", "Rows": rows}
-        batch = staff("POST batches", body).json["Id"]
-        return lambda: list(db.batch_rows.find({"Batch": batch}, sort=[("_id", 1)]))
-
-    return plan_amid
-
-
-@pytest.mark.parametrize("method", ["describe", "add_rows", "complete"])
-def test_an_erasure_and_a_plan_meet_each_other(staff, person, db, finish, plan_amid, method):
-    """A plan that is under way when a person is erased, in whichever of its steps."""
-
-    def erase():
-        # The erasure need not wait for the plan: what is stored after it lets it go on.
-        for status in (503, 200):
-            staff(ERASE, CONFIRM, status)
-            settle(db)
-
-    rows = plan_amid(method, erase)
-    finish()
-    assert people.found_in(db) == []
-    *erased, other = [row["Player"] for row in rows()]
-    assert (set(erased), other) == ({"(erased)"}, "Stranger")
-
-
-def test_rows_about_somebody_who_was_erased_are_not_kept(erase, person, db, erasures, plan_amid):
-    """A worker that stood still, whose plan was taken for dead."""
-
-    def erased():
-        under_way = list(db.batches.find({"State": "planning"}))
-        db.batches.delete_many({"State": "planning"})
-        erase()
-        db.batches.insert_many(under_way)
-
-    kept = plan_amid("add_rows", erased)()
-    assert [row["Subject"] and row["Subject"]["Name"] for row in kept] == [None, "Stranger"]
-    assert list(erasures.find_returned()) == []
-
-
-def test_rows_that_name_a_character_by_its_id_are_not_kept(staff, erase, person, db, finish):
-    hero = db.players.find_one({"Name": people.HERO})["_id"]
-    erase()
-    # Of a player who is not there, a row has what was sent alone.
-    rows = [{"Player": hero, "Operation": "give", **people.GIFT}]
-    planned = staff("POST batches", {"Rows": rows}).json
-    assert planned["Refused"] == 1
-    finish()
-    (row,) = db.batch_rows.find({"Batch": planned["Id"]})
-    assert hero not in str(row)
 
 
 def test_an_item_or_a_spell_that_was_named_like_the_person_is_masked(staff, erase, person, db):
@@ -456,24 +366,6 @@ def test_an_item_or_a_spell_that_was_named_like_the_person_is_masked(staff, eras
     shown = staff(f"GET batches/{batch['Id']}/rows").json["Values"]
     given, taught = [row["Arguments"] for row in shown]
     assert (given["ItemId"], taught) == ("(erased)", {"SpellId": "(erased)"})
-
-
-def test_it_does_not_wait_for_those_who_keep_writing_the_name(
-    staff, erase, person, db, erasures, finish, monkeypatch
-):
-    plain = erasures._note_finished
-
-    def named_before(record):
-        staff(GIVE, GIFT, X_Reason=f"{people.NAME} asked for it")
-        move_all(db)
-        return plain(record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(erasures, "_note_finished", named_before)
-        erase()
-    finish()
-    assert people.found_in(db) == []
-    assert db.erasures.count_documents({"FinishedAt": None}) == 0
 
 
 def test_neither_logs_nor_exports_tell_of_the_person_from_then_on(staff, erase, person, app):

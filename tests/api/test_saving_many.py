@@ -7,6 +7,7 @@ from pymongo.errors import AutoReconnect, OperationFailure
 
 from app.game.server import saving
 from app.players.store import Players
+from tests.changes import entries_of
 from tests.factories import guid, make_player
 from tests.mongod import on_mongodb
 
@@ -27,11 +28,16 @@ def stored(db):
     return lambda player_id: db.players.find_one({"_id": player_id})
 
 
+@pytest.fixture
+def entries(db):
+    return lambda player_id: entries_of(db, {"_id": player_id})
+
+
 def saved(player_id, version):
     return {"Id": player_id, "Version": version, "Code": None, "Message": None}
 
 
-def test_each_row_is_saved_or_refused_alone_and_in_order(save, world, stored, db, staff):
+def test_each_row_is_saved_or_refused_alone_and_in_order(save, world, stored, entries, db, staff):
     names = ("Ann", "Bob", "Cid")
     ann, bob, cid = (world.add_player(Name=name, Level=2, X=1)["_id"] for name in names)
     gone, new, deleted, nameless = guid(), guid(), world.add_player()["_id"], guid()
@@ -53,16 +59,18 @@ def test_each_row_is_saved_or_refused_alone_and_in_order(save, world, stored, db
     assert results[1]["Version"] == 0
     assert results[1]["Message"] == "The player has changed: its Version is now 0."
     # As of a single save, the position alone makes no entry.
-    assert (stored(ann)["X"], stored(ann)["Journal"]) == (2, [])
+    assert (stored(ann)["X"], entries(ann)) == (2, [])
     assert (stored(bob)["Level"], stored(cid)["Version"]) == (2, 0)
-    assert [entry["Operation"] for entry in stored(new)["Journal"]] == ["save"]
+    assert [entry["Operation"] for entry in entries(new)] == ["save"]
     assert db.players.count_documents({}) == 4
     # Once more: what was saved has another version now, and nothing is saved twice.
     (again,) = save({"Id": ann, "Version": 0, "X": 2})
     assert (again["Code"], again["Version"]) == ("VERSION_CHANGED", 1)
 
 
-def test_a_key_makes_each_row_once_and_lets_refused_rows_be_tried_again(save, staff, world, stored):
+def test_a_key_makes_each_row_once_and_lets_refused_rows_be_tried_again(
+    save, staff, world, stored, entries
+):
     ann, bob = (world.add_player(Level=2)["_id"] for _ in range(2))
     rows = {"Id": ann, "Version": 0, "X": 5}, {"Id": bob, "Version": 1, "Level": 9}
     first = save(*rows, Idempotency_Key="k")
@@ -74,7 +82,7 @@ def test_a_key_makes_each_row_once_and_lets_refused_rows_be_tried_again(save, st
     assert "Idempotency-Replayed" not in answer.headers
     again = staff("PUT players", {"Players": rows}, Idempotency_Key="k")
     assert (again.json, again.headers["Idempotency-Replayed"]) == (answer.json, "true")
-    assert [len(stored(id_)["Journal"]) for id_ in (ann, bob)] == [1, 2]
+    assert [len(entries(id_)) for id_ in (ann, bob)] == [1, 2]
     reused = save({**rows[0], "X": 6}, Idempotency_Key="k")
     assert (reused[0]["Code"], stored(ann)["X"]) == ("KEY_REUSED", 5)
     assert "The Idempotency-Key 'k' was used" in reused[0]["Message"]  # as the client sent it
@@ -135,7 +143,7 @@ def test_a_database_that_fails_for_one_row_leaves_the_results_of_the_others(
 
 
 @on_mongodb
-def test_of_many_requests_with_the_same_version_one_saves_each_row(save, db, stored):
+def test_of_many_requests_with_the_same_version_one_saves_each_row(save, db, stored, entries):
     players = [make_player() for _ in range(20)]
     db.players.insert_many(players)
 
@@ -148,4 +156,4 @@ def test_of_many_requests_with_the_same_version_one_saves_each_row(save, db, sto
     for player in players:
         (level,) = (level for level, ids in won.items() if player["_id"] in ids)
         held = stored(player["_id"])
-        assert (held["Level"], held["Version"], len(held["Journal"])) == (level, 1, 1)
+        assert (held["Level"], held["Version"], len(entries(player["_id"]))) == (level, 1, 1)

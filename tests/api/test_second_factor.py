@@ -28,7 +28,6 @@ from tests.factories import (
     sha256,
     with_keys,
 )
-from tests.swaps import move_all
 
 TOKEN = "/api/oauth/token"
 USERS = "/api/v1/users"
@@ -131,7 +130,6 @@ def test_a_used_recovery_code_is_in_history_and_no_secret_is_anywhere(
     client, db, alice, sign_in, as_role, app
 ):
     assert sign_in(CODES[1]).status_code == 200
-    move_all(db)
     (entry,) = client.get(f"{USERS}/Alice/history", headers=as_role(*MANAGE)).json["Values"]
     assert entry["Operation"] == "use-recovery-code"
     assert entry["Changes"] == [{"Path": "SecondFactor", "Before": None, "After": None}]

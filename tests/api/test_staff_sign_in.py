@@ -2,17 +2,23 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from threading import Barrier
 
 import pytest
 
+from app.auth.callers import Callers
 from app.auth.permissions import Permission
 from app.auth.roles import Role
 from app.cli.accounts import token as token_command
 from app.cli.accounts import user as user_command
 from app.cli.data import import_records
 from app.cli.staff import staff as staff_command
-from app.history.store import History
+from app.second_factor import management
+from app.users import routes as user_routes
+from app.users.hashing import Hasher
+from app.users.mail import Mailer
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import PASSWORD, TOKEN, Visitor, page_of
@@ -201,6 +207,121 @@ def test_an_import_does_not_set_it(app, db, eve, tmp_path):
     assert (stored["PasswordHash"], stored["Roles"]) == (own_hash, EVE["Roles"])
 
 
+# What passes after the first check for a role, so that one can be given meanwhile.
+SLOW = {
+    "password": (Hasher, "hash", "POST users/Eve/manage/password/change", NEW),
+    "address": (
+        *(user_routes, "require_email"),
+        *("POST users/Eve/manage/email/change", {"new": "mallory@example.com"}),
+    ),
+    "factor": (management, "require_not_staff", "DELETE users/Eve/second-factor", None),
+    "code": (Mailer, "send_code", "GET users/Eve/password/reset", None),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_first_role_that_is_given_meanwhile_protects_as_well(
+    staff, person, world, db, monkeypatch, what
+):
+    ann = person("Ann")
+    where, step, request, body = SLOW[what]
+    user = world.add_user(PASSWORD, Name="Eve", SecondFactor=make_factor(), Reset=None)
+    former = getattr(where, step)
+    began, given = Barrier(2), Barrier(2)
+
+    def slowly(*arguments):
+        result = former(*arguments)
+        began.wait(60)
+        given.wait(60)
+        return result
+
+    monkeypatch.setattr(where, step, slowly)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(ann, request, body, None)
+        began.wait(60)
+        staff("PUT staff/Eve/roles", {"Roles": ["support"]})
+        given.wait(60)
+    refused = (answer.result().status_code, answer.result().json["Code"])
+    assert refused == ((409, "CONFLICT") if what == "code" else (403, "SIGN_IN_OF_STAFF"))
+    stored = db.users.find_one({"_id": user["_id"]})
+    for name in ("PasswordHash", "PasswordVersion", "Email", "SecondFactor", "Reset"):
+        assert stored[name] == user[name], name
+
+
+class TestAsking:
+    @pytest.fixture
+    def demo(self, world, client):
+        """Somebody whom Power alone lets do everything but approve."""
+        user = world.add_user("demo", tuple(Role), Name="Demo")
+        return Caller(client, world.headers(user=user), "/api/v1/", user)
+
+    @pytest.mark.parametrize("power_role", ["", "economy"])
+    def test_nobody_asks_through_an_account_of_which_they_set_the_password(
+        self, app, person, demo, eve, client, db, monkeypatch, power_role
+    ):
+        monkeypatch.setattr(service(app, Callers), "_power_role", power_role)
+        ann = person("Ann")
+        ann("POST users/Demo/manage/password/change", NEW)
+        form = {"grant_type": "password", "username": "Demo", "password": NEW["new"]}
+        token = client.post("/api/oauth/token", json=form).json["access_token"]
+        second = Caller(client, {"Authorization": f"Bearer {token}"}, "/api/v1/")
+        for name, arguments in (
+            ("reset-sign-in", {"Email": "mallory@example.com"}),
+            ("set-roles", {"Roles": ["administrator"]}),
+        ):
+            body = {"Operation": name, "Subject": "Eve", "Arguments": arguments, "Reason": "x"}
+            refused = second("POST approvals", body, 403).json
+            assert refused["Code"] == "ASKER_NEEDS_ROLE"
+            assert "Power alone does not count" in refused["Message"]
+        assert db.approvals.count_documents({}) == 0
+
+    def test_whoever_loses_the_role_has_asked_in_vain(self, person, demo, eve, db):
+        ann = person("Ann")
+        user = {"_id": demo.user["_id"]}
+        db.users.update_one(user, {"$set": {"GroupRoles": ["viewer"]}})
+        asked = ask(demo, Email="mallory@example.com")
+        db.users.update_one(user, {"$unset": {"GroupRoles": ""}})
+        refused = ann(f"POST approvals/{asked['Id']}/approve", status=409).json
+        assert (refused["Code"], "no role of staff" in refused["Message"]) == (
+            *("ASKER_MAY_NOT", True),
+        )
+        assert db.users.find_one({"_id": eve["_id"]})["Email"] == EVE["Email"]
+
+    def test_the_console_offers_it_to_those_who_may(self, app, demo, person, eve, world):
+        app.config["APPROVAL"] = ["roles"]
+        path = f"/users/{eve['_id']}"
+        for caller, is_offered in ((demo, False), (person("Ann"), True)):
+            console = console_of(app, caller)
+            assert ("Reset the sign-in" in console.read(path)) == is_offered
+            refused = console.submit(f"/staff/{eve['_id']}/roles", 403, Roles="viewer")
+            assert ("Ask for approval" in refused.text) == is_offered, page_of(refused)
+
+    def test_a_limit_of_power_names_no_colleague(self, app, demo, world, monkeypatch):
+        monkeypatch.setattr(service(app, Callers), "_power_role", "support")
+        world.add_player(Name="Aladric")
+        gift = {"itemid": ITEM, "quantity": 101}
+        refused = demo("POST players/Aladric/items/give", gift, 403).json
+        assert (refused["Code"], "colleague" in refused["Message"]) == ("OVER_LIMIT", False)
+
+
+def test_a_forged_host_gets_into_no_mail_of_production(app, person, mails, db):
+    admin, forged = person("Admin"), {"Host": "evil.example"}
+    admin("POST staff", EVE, **forged)
+    assert "http://evil.example/console/invitation#" in mails()[0]
+    db.users.delete_one({"Name": "Eve"})
+    app.config.update(ENV="production", MAIL_SERVER="mail.example.com")
+    refused = admin("POST staff", EVE, 503, **forged)
+    assert (refused.json["Code"], refused.json["Message"]) == (
+        "PUBLIC_URL_NOT_SET",
+        "The invitation could not be sent: its link needs the setting QM_PUBLIC_URL.",
+    )
+    assert refused.headers["Retry-After"]
+    assert db.users.find_one({"Name": "Eve"}) is None
+    app.config.update(PUBLIC_URL="https://qm.example.com", MAIL_SERVER="", ENV="testing")
+    admin("POST staff", EVE, **forged)
+    assert "https://qm.example.com/console/invitation#" in mails()[1]
+
+
 class TestApproving:
     def test_nobody_approves_by_power_alone(self, app, staff, person, world, client):
         world.add_player(Name="Aladric")
@@ -307,7 +428,6 @@ class TestReset:
             *("eva@example.com", None),
             EVE["Roles"],
         )
-        service(app, History).move_all()
         entry = db.history.find_one({"Operation": "reset-sign-in"})
         assert (entry["Via"], entry["Reason"]) == ("cli", "Lost")
         assert len(mails()) == 2

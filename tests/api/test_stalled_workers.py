@@ -15,18 +15,15 @@ import pytest
 from pymongo.collection import Collection
 
 from app.auth.callers import Callers
-from app.auth.roles import Role
-from app.database import SUBJECTS
-from app.game.actions.store import Actions
+from app.batches.store import Batches
+from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.turns import Turns
-from app.storage.unfinished import UnfinishedWork
 from tests import people, tiers
 from tests.api.test_deletions import delete, entries
 from tests.applications import service, written
 from tests.callers import Caller
-from tests.factories import guid, numbered_guid, sha256
-from tests.game import playing
+from tests.factories import numbered_guid
 from tests.mongod import on_mongodb
 from tests.people import settle
 
@@ -84,12 +81,9 @@ def at_every_step(begin, meanwhile, check, operations=WRITES, stride=1):
 
 def finish(app):
     """Let the other workers find what is left, until there is nothing."""
-    storage = service(app, Storage)
     for _ in range(3):
-        settle(storage.db)
-        for kind in SUBJECTS.values():
-            storage.journals.move_all(kind, storage.clock.now())
-        service(app, UnfinishedWork).finish_all()
+        settle(service(app, Storage).db)
+        service(app, Erasures).continue_all()
 
 
 def give_up_plans(app):
@@ -97,109 +91,12 @@ def give_up_plans(app):
     storage = service(app, Storage)
     past = storage.clock.now() - timedelta(hours=1)
     storage.db.batches.update_many({"State": "planning"}, {"$set": dict.fromkeys(PLANNED, past)})
-    service(app, UnfinishedWork).finish_all()
-
-
-def save_new(staff, own, user_id):
-    return staff(f"PUT players/{guid()}", {"Name": people.DELETED + "x", "UserId": user_id}, None)
-
-
-def save_former(staff, own, user_id):
-    hero = staff(f"GET players/{people.HERO}").json["Id"]
-    return staff(f"PUT players/{hero}", {"Level": 7}, None)
-
-
-def delete_hero(staff, own, user_id):
-    return staff(f"DELETE players/{people.HERO}", None, None)
-
-
-def restore(staff, own, user_id):
-    return undo(staff, entries(staff, people.DELETED)[0])
-
-
-def note(staff, own, user_id):
-    return own("POST players/Stranger/notes", {"Text": "late"}, None)
-
-
-def ban(staff, own, user_id):
-    return own("POST users/Colleague/admin/ban", {"duration": 3}, None)
-
-
-def kick(staff, own, user_id):
-    return with_game(staff, f"players/{people.HERO}/admin/kick")
-
-
-def sign_in(staff, own, user_id):
-    form = {"grant_type": "password", "username": people.NAME, "password": sha256("secret")}
-    return staff.client.post("/api/oauth/token", data=form)
-
-
-def plan(staff, own, user_id):
-    return plan_as(own, Name="mine")
-
-
-def start(staff, own, user_id):
-    planned = plan_as(staff, Name="theirs")
-    return own(f"POST batches/{planned.json.get('Id')}/run", None, None)
+    service(app, Batches).remove_stale()
 
 
 def plan_as(caller, *names, **fields):
     rows = [{"Player": name, "Operation": "give", **people.GIFT} for name in ("Stranger", *names)]
     return caller("POST batches", {"Rows": rows, **fields}, None)
-
-
-def with_game(staff, path, body=None):
-    """Ask a game; of an action that was erased there is no answer to wait for."""
-    app = staff.client.application
-    service(app, Actions).wait_seconds = 0.2
-    with playing(service(app, Storage).db):
-        return staff(f"POST {path}", body, None)
-
-
-# What is about somebody else, by somebody else, and tells of the person in its text alone.
-NAMING = f"as {people.HERO.upper()} asked, or ({people.DELETED}); mail {people.MAIL}"
-
-
-def name_in_reason(staff, own, user_id):
-    return staff("POST players/Stranger/items/give", GIFT, None, X_Reason=NAMING)
-
-
-def name_in_note(staff, own, user_id):
-    return staff("POST players/Stranger/notes", {"Text": NAMING}, None)
-
-
-def name_in_note_of_restored(staff, own, user_id):
-    name_in_note(staff, own, user_id)
-    delete(staff, "Stranger")
-    return undo(staff, entries(staff, "Stranger")[0])
-
-
-def name_in_ban(staff, own, user_id):
-    body = {"duration": 3, "moderator": people.NAME, "reason": NAMING}
-    return staff("POST users/Colleague/admin/ban", body, None)
-
-
-def name_in_chat(staff, own, user_id):
-    return with_game(staff, "chat/global", {"Message": NAMING, "Target": people.NAME})
-
-
-def name_in_answer(staff, own, user_id):
-    service(staff.client.application, Actions).wait_seconds = 0
-    game = {"Game": "Island", "Most": 9}
-    staff("POST game/actions", game)
-    staff("POST chat/global", {"Message": "Hi."}, 202)
-    (action,) = staff("POST game/actions", game).json["Values"]
-    answer = {"Game": "Island", "Result": {"Near": [{people.HERO: NAMING}]}}
-    return staff(f"POST game/actions/{action['Id']}", answer, None)
-
-
-def name_in_batch(staff, own, user_id):
-    return plan_as(staff, people.HERO, people.NAME, Name=people.HERO, Reason=NAMING)
-
-
-ACTS = [save_new, save_former, delete_hero, restore, note, ban, kick, sign_in, plan, start]
-ACTS += [name_in_reason, name_in_note, name_in_note_of_restored, name_in_ban, name_in_chat]
-ACTS += [name_in_answer, name_in_batch]
 
 
 @pytest.fixture
@@ -222,62 +119,6 @@ def other(app):
 def undo(staff, entry, key=None, status=None):
     keyed = {"Idempotency_Key": key} if key else {}
     return staff(f"POST history/{entry['Id']}/undo", None, status, **keyed)
-
-
-@pytest.mark.parametrize("act", ACTS)
-def test_nobody_comes_back_after_an_erasure_that_was_finished(
-    app, client, db, world, anew, other, act
-):
-    def begin():
-        anew()
-        user_id, headers = people.build_few(world, client)
-        own = world.headers(user=db.users.find_one({"_id": user_id}))
-        staff, own = (Caller(client, sent, "/api/v1/") for sent in (headers, own))
-        return lambda: act(staff, own, user_id), (user_id, other(staff))
-
-    def erase(known):
-        user_id, staff = known
-        for status in (503, None, 200):
-            staff(f"POST users/{user_id}/erase", {"Confirm": people.NAME}, status)
-            settle(db)
-            give_up_plans(app)
-
-    def check(known, answer, when):
-        finish(app)
-        assert people.found_in(db) == [], (when, answer.status_code)
-        assert db.players.count_documents({"UserId": known[0]}) == 0, when
-        assert db.erasures.count_documents({"FinishedAt": None}) == 0, when
-        batch_ids = db.batches.distinct("_id")
-        for left in (db.batch_rows, db.batch_parts):
-            assert left.count_documents({"Batch": {"$nin": batch_ids}}) == 0, when
-
-    at_every_step(begin, erase, check, stride=5)
-
-
-def test_an_erasure_that_comes_late_writes_no_other_name_back(
-    app, client, db, world, anew, other, caller
-):
-    """Two people are named in the same reasons, and one of two erasures stands still."""
-
-    def begin():
-        anew()
-        staff = caller("/api/v1/", *Role)
-        for name in ("Zwartje", "Zwillem"):
-            world.add_user(Name=name)
-        world.add_player(Name="Stranger")
-        for _ in range(2):
-            path = "POST players/Stranger/items/give"
-            staff(path, GIFT, X_Reason="Zwartje and Zwillem asked")
-        return lambda: erase("Zwartje", staff), staff
-
-    def erase(name, staff):
-        return staff(f"POST users/{name}/erase", {"Confirm": name}, None)
-
-    def check(staff, answer, when):
-        finish(app)
-        assert people.found_in(db, ["Zwartje", "Zwillem"]) == [], when
-
-    at_every_step(begin, lambda staff: erase("Zwillem", other(staff)), check, stride=9)
 
 
 class TestRestoring:
@@ -334,20 +175,6 @@ class TestRestoring:
             assert sum("Idempotency-Replayed" not in answer.headers for answer in answers) == 1
             assert db.players.count_documents({}) == 1
             assert db.deleted_players.count_documents({}) == 0
-
-    def test_the_same_undo_that_was_faster_and_has_moved_is_no_refusal(self, app, deleted, other):
-        def begin():
-            staff, _, entry = deleted()
-            return lambda: undo(staff, entry, "once"), (other(staff), entry)
-
-        def undo_and_move(known):
-            undo(*known, "once", 200)
-            finish(app)
-
-        def check(_, answer, when):
-            assert answer.status_code == 200, (when, answer.json)
-
-        at_every_step(begin, undo_and_move, check, READS)
 
     def test_what_is_rolled_back_is_restored_again(self, app, db, deleted):
         """A primary that was cut off had the player alone: it is gone before any next step."""

@@ -114,7 +114,7 @@ def documents(value, now):
     without = dict.fromkeys((*MAPS, "Exp"))
     players = [player | {name: v for name, v in others.items() if name not in without}]
     players += [make_player() | {"Name": value, "UserId": value, "FormerNames": value}]
-    players += [make_player() | {"Exp": value, "FormerNames": [value], "Journal": [value]}]
+    players += [make_player() | {"Exp": value, "FormerNames": [value]}]
     players += [
         make_player() | dict.fromkeys(MAPS, value),
         make_player() | {**held, "Notes": notes},

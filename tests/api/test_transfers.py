@@ -1,26 +1,15 @@
 """Items that move from one player to another: both change or none, whatever happens in between."""
 
-import contextlib
-import itertools
-
 import pytest
-from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
-from pymongo.collection import Collection
-from pymongo.errors import AutoReconnect
 
 from app.changes import field_changes
 from app.items.domain import Limits, NoRoom, NotEnoughItems
-from app.items.transfers.domain import receive, take_any, take_back, withdraw
-from app.items.undo import moves_of
-from app.players.domain import SUBJECT, TRANSFER
-from app.storage.unfinished import UnfinishedWork
-from tests.api.test_stalled_workers import READS, WRITES, at_every_step, finish
-from tests.applications import service
+from app.items.transfers.domain import receive, take_any, take_back
+from app.players.domain import SUBJECT
 from tests.callers import Caller
 from tests.factories import World, guid, make_bag, numbered_guid
-from tests.mongod import on_mongodb
 
 POTION, SWORD, SACK = (numbered_guid(number) for number in range(1, 4))
 BAG = numbered_guid(4)
@@ -36,17 +25,11 @@ SLOTS = ("Inventory", "Bank")
 
 
 def things(*players):
-    """Return all that these players hold, and what is on its way: quantities by content."""
+    """Return all that these players hold: quantities by content."""
     found = {}
-    for player in players:
-        held = [slot for name in SLOTS for slot in player[name].values()]
-        mark = player.get(TRANSFER)
-        moves = moves_of(mark["Changes"]) if mark else []
-        amounts = [(slot, slot["Quantity"]) for slot in held]
-        amounts += [(move.thing.content, -move.quantity) for move in moves]
-        for slot, quantity in amounts:
-            content = repr(sorted((n, v) for n, v in slot.items() if n != "Quantity"))
-            found[content] = found.get(content, 0) + quantity
+    for slot in (slot for player in players for name in SLOTS for slot in player[name].values()):
+        content = repr(sorted((n, v) for n, v in slot.items() if n != "Quantity"))
+        found[content] = found.get(content, 0) + slot["Quantity"]
     return found
 
 
@@ -80,10 +63,9 @@ class Pair:
         return self.staff(f"POST history/{entry['Id']}/undo", body, status)
 
     def require_whole(self, note=""):
-        """Both or none: nothing lost, nothing made, no mark left, and an entry on each."""
+        """Both or none: nothing lost, nothing made, and an entry on each."""
         ann, bob = self.stored()
         assert things(ann, bob) == things(*self.before), note
-        assert (ann.get(TRANSFER), bob.get(TRANSFER)) == (None, None), note
         entries = [self.entries(name) for name in ("Ann", "Bob")]
         assert len(entries[0]) == len(entries[1]), note
         return len(entries[0])
@@ -181,12 +163,6 @@ def test_an_undo_is_refused_if_the_items_are_spent(pair):
     assert pair.stored() == before
 
 
-def test_a_player_is_not_deleted_while_its_items_are_on_their_way(pair):
-    mark = {"Id": ObjectId(), "Changes": []}
-    pair.db.players.update_one({"_id": pair.ann}, {"$set": {TRANSFER: mark}})
-    assert pair.staff("DELETE players/Ann", None, 503).json["Code"] == "BEING_TRANSFERRED"
-
-
 slots = st.dictionaries(
     st.integers(0, 5).map(str),
     st.builds(
@@ -204,7 +180,7 @@ slots = st.dictionaries(
 
 @given(slots, slots, slots, slots, st.integers(1, 20), st.booleans())
 def test_no_rule_loses_or_makes_items(ann, ann_bank, bob, bob_bank, quantity, bank):
-    """Sending, receiving, moving back and withdrawing, whatever both hold."""
+    """Sending, receiving and moving back, whatever both hold."""
 
     def limits_of(_):
         return Limits(6, 6, 9)
@@ -216,12 +192,6 @@ def test_no_rule_loses_or_makes_items(ann, ann_bank, bob, bob_bank, quantity, ba
     except NotEnoughItems:
         return
     changes = field_changes(SUBJECT, sender, sent.fields)
-    marked = {**sender, **sent.fields, TRANSFER: {"Id": 1, "Changes": changes}}
-    back = withdraw(marked, mark_id=1, limits_of=limits_of)
-    assert {name: back.fields[name] for name in SLOTS} == {n: sender[n] for n in SLOTS}
-    crowded = {**marked, "Inventory": FULL, "Bank": FULL}
-    returned = {**crowded, **withdraw(crowded, mark_id=1, limits_of=limits_of).fields}
-    assert things(returned) == things(crowded)
     try:
         got = receive(receiver, changes=changes, bankoverflow=bank, limits_of=limits_of)
     except NoRoom:
@@ -233,140 +203,3 @@ def test_no_rule_loses_or_makes_items(ann, ann_bank, bob, bob_bank, quantity, ba
     assert take_back(has, changes=came, limits_of=limits_of).fields == {
         name: receiver[name] for name in SLOTS
     }
-
-
-class Killed(BaseException):
-    """The process dies here."""
-
-
-def at_every_kill(begin, check):
-    """Let a worker die at each of its writes in turn, before it and after it."""
-    for is_written in (False, True):
-        for number in range(1, 100):
-            act, pair = begin()
-            with pytest.MonkeyPatch.context() as patch:
-                has_died = die_at(patch, number, is_written)
-                with contextlib.suppress(Killed):
-                    act()
-            if not has_died:
-                break
-            check(pair, f"killed at write {number}, written: {is_written}")
-        assert number > 3
-
-
-def die_at(patch, number, is_written):
-    """Raise Killed at a write to players; the list that is returned then has an element."""
-    writes, has_died = itertools.count(1), []
-
-    def dying(plain):
-        def write(collection, *args, **kw):
-            if collection.name != "players" or next(writes) != number:
-                return plain(collection, *args, **kw)
-            has_died.append(number)
-            if is_written:
-                plain(collection, *args, **kw)
-            raise Killed
-
-        return write
-
-    for name in WRITES:
-        patch.setattr(Collection, name, dying(getattr(Collection, name)))
-    return has_died
-
-
-@on_mongodb
-@pytest.mark.parametrize("is_undo", [False, True])
-def test_a_worker_may_die_at_any_step_and_others_finish_it(app, is_undo):
-    def begin():
-        pair = Pair(app)
-        if not is_undo:
-            return lambda: pair.send(key="k"), pair
-        pair.send()
-        (entry,) = pair.entries("Ann")
-        return lambda: pair.undo(entry), pair
-
-    def check(pair, note):
-        # Until it is finished, the items are in the mark, or with one of them.
-        visible = things(*({**player, TRANSFER: None} for player in pair.stored()))
-        whole = things(*pair.before)
-        assert all(visible[content] <= whole[content] for content in visible), note
-        service(app, UnfinishedWork).finish_all()
-        pair.require_whole(note)
-        if is_undo:
-            (*_, entry) = pair.entries("Ann")
-            pair.undo(entry, None)
-            assert pair.slots()[0]["Inventory"] == HELD, note
-        else:
-            pair.send(key="k")
-        assert pair.require_whole(note) == 1 + is_undo, note
-
-    at_every_kill(begin, check)
-
-
-def fill(pair):
-    pair.db.players.update_one({"_id": pair.bob}, {"$set": {"Inventory": FULL}})
-    finish(pair.app)
-
-
-def fill_and_empty(pair):
-    """Others meet a full inventory, and the game makes room again."""
-    fill(pair)
-    pair.db.players.update_one({"_id": pair.bob}, {"$set": {"Inventory": {}}})
-
-
-@on_mongodb
-@pytest.mark.parametrize("operations", [WRITES, READS])
-@pytest.mark.parametrize("meanwhile", ["finish", "fill", "fill_and_empty", "again", "delete"])
-def test_a_worker_may_stand_still_while_others_go_on(app, meanwhile, operations):
-    """Nothing is doubled: whoever reads before a refusal cannot give after it."""
-
-    def begin():
-        pair = Pair(app)
-        return lambda: pair.send(key="k", status=None), pair
-
-    def others(pair):
-        if meanwhile == "finish":
-            finish(app)
-        elif meanwhile == "again":
-            pair.send(key="k", status=None)
-        elif meanwhile == "delete":
-            pair.staff("DELETE players/Bob", None, None)
-        else:
-            {"fill": fill, "fill_and_empty": fill_and_empty}[meanwhile](pair)
-
-    def check(pair, answer, note):
-        finish(app)
-        ann, bob = pair.stored()
-        assert not ann.get(TRANSFER), note
-        potion = repr([("ItemId", POTION)])
-        kept = things(ann).get(potion, 0)
-        got = 0 if meanwhile == "delete" and bob is None else len(pair.entries("Bob"))
-        sent = len(pair.entries("Ann"))
-        assert kept == 9 - 7 * sent, note
-        if bob is not None:
-            assert got == sent, note
-        if answer.status_code == 200:
-            assert sent == 1, note
-        if meanwhile in ("finish", "again"):
-            assert things(ann, bob) == things(*pair.before), note
-
-    at_every_step(begin, others, check, operations, stride=2 if operations is WRITES else 7)
-
-
-@on_mongodb
-def test_an_interruption_of_the_network_leaves_both_or_none(app, monkeypatch):
-    """Without an Idempotency-Key, the answer tells that the outcome is unknown."""
-    pair = Pair(app)
-    plain = Collection.update_one
-    calls = []
-
-    def cut(collection, *args, **kw):
-        calls.append(collection.name)
-        if calls.count("players") == 4:
-            raise AutoReconnect("cut")
-        return plain(collection, *args, **kw)
-
-    monkeypatch.setattr(Collection, "update_one", cut)
-    assert pair.send(status=503).json["Code"] == "OUTCOME_UNKNOWN"
-    service(app, UnfinishedWork).finish_all()
-    assert pair.require_whole() == 1

@@ -6,10 +6,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from app.database import SUBJECTS
-from app.storage.client import Storage
-from app.storage.history_entries import entries_of
-from tests.applications import service
 from tests.factories import World, guid, numbered_guid
 from tests.mongod import on_mongodb
 from tests.tiers import is_everything
@@ -153,11 +149,6 @@ class Changes(RuleBasedStateMachine):
                 self.counts[item] -= 1
                 return
 
-    @rule()
-    def move_entries(self):
-        journals = service(self.app, Storage).journals
-        journals.move(SUBJECTS["players"], [self.player["_id"]])
-
     @invariant()
     def nothing_is_lost_and_nothing_made(self):
         held = Counter()
@@ -173,10 +164,6 @@ class Changes(RuleBasedStateMachine):
         entries = self.entries()
         assert [entry["Id"] for entry in entries] == list(self.made)
         assert {entry["Id"] for entry in entries if entry["UndoneBy"]} == self.undone
-        player = self.stored()
-        moved = list(self.db.history.find({"Subject.Id": player["_id"]}))
-        stamps = [e["Stamp"] for e in (*moved, *entries_of(player))]
-        assert len(set(stamps)) == len(stamps) == len(self.made) == player.get("JournalCount", 0)
 
 
 @on_mongodb

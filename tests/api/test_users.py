@@ -335,7 +335,9 @@ def test_a_deleted_user_is_erased(client, world, as_role):
     refused = client.delete(path, headers=headers)
     assert (refused.status_code, refused.json["Code"]) == (409, "PLAYER_ONLINE")
     world.db.players.update_one({"_id": player["_id"]}, {"$set": {"Online": False}})
-    for _ in range(2):
-        assert client.delete(path, headers=headers).status_code == 200
+    assert client.delete(path, headers=headers).status_code == 200
+    # The name is stored nowhere any more, and the id for ever.
+    assert client.delete(path, headers=headers).status_code == 404
+    assert client.delete(f"/api/v1/users/{user['_id']}", headers=headers).status_code == 200
     assert world.db.users.count_documents({"_id": user["_id"]}) == 0
     assert world.db.players.count_documents({"_id": player["_id"]}) == 0

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.demo.world import World
-from app.integrity import kinds, repairs
-from app.integrity.rules import Limits
+from app.integrity.kinds import BAG, PLAYER, USER, Limits
 from app.items.domain import is_empty
 from app.storage.schema.explain_validator import faults
 from tests.broken_documents import APPLE, EMPTY, ITEM, NIL
@@ -19,17 +18,13 @@ from tests.factories import NOW
 
 LIMITS = Limits(35, 100, 35, lambda _: 1_000_000)
 VERSION = 64_000
-KINDS = {
-    "players": (kinds.PLAYER, repairs.repair_player),
-    "users": (kinds.USER, repairs.repair_user),
-    "bags": (kinds.BAG, repairs.repair_bag),
-}
+KINDS = {"players": PLAYER, "users": USER, "bags": BAG}
 UNEXPECTED_VALUES = [
     *(None, "", "x", "A" * 8, -1, 0, 2**31, 2**40, 1.5, 5.0, float("nan"), True, [], [1], ["x"]),
     *({}, {"a": 1}, {"0": 1}, EMPTY, APPLE, {"0": EMPTY}, NIL, NOW, b"bytes"),
     *(ObjectId(), Int64(3), Decimal128("1.5")),
 ]
-DERIVED = {"NameKey", "NameTails", "EmailKey", "Journal", "Version", "PasswordVersion", "Power"}
+DERIVED = {"NameKey", "NameTails", "EmailKey", "Version", "PasswordVersion", "Power"}
 PLACES = ("Inventory", "Bank", "Slots")
 
 
@@ -71,27 +66,25 @@ def altered_documents(draw):
 
 @pytest.mark.parametrize(("kind", "document"), VALID)
 def test_a_valid_document_has_no_fault_and_its_repair_changes_nothing(kind, document):
-    rules, repair = KINDS[kind]
-    assert kinds.document_faults(rules, document, LIMITS) == []
-    assert repair(document, VERSION) == document
+    assert KINDS[kind].faults(document, LIMITS) == []
+    assert KINDS[kind].repaired(document, VERSION) == document
 
 
 @given(altered_documents())
 def test_a_repair_adds_no_fault_and_is_idempotent(kind_and_document):
-    kind, document = kind_and_document
-    rules, repair = KINDS[kind]
-    repaired = repair(deepcopy(document), VERSION)
-    assert repr(repair(deepcopy(repaired), VERSION)) == repr(repaired)
-    before = kinds.document_faults(rules, document, LIMITS)
-    faulty_fields = {fault.where.split(".")[0] for fault in before}
-    for fault in kinds.document_faults(rules, repaired, LIMITS):
+    name, document = kind_and_document
+    kind = KINDS[name]
+    repaired = kind.repaired(deepcopy(document), VERSION)
+    assert repr(kind.repaired(deepcopy(repaired), VERSION)) == repr(repaired)
+    faulty_fields = {fault.where.split(".")[0] for fault in kind.faults(document, LIMITS)}
+    for fault in kind.faults(repaired, LIMITS):
         assert fault.where.split(".")[0] in faulty_fields
 
 
 @given(altered_documents())
 def test_a_repair_keeps_every_item_and_every_field_that_is_not_derived(kind_and_document):
     kind, document = kind_and_document
-    repaired = KINDS[kind][1](deepcopy(document), VERSION)
+    repaired = KINDS[kind].repaired(deepcopy(document), VERSION)
     for field in PLACES:
         if isinstance(document.get(field), dict):
             assert repr(filled_slots(repaired[field])) == repr(filled_slots(document[field]))

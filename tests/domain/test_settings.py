@@ -270,6 +270,14 @@ def test_a_whole_provider_is_accepted_and_one_on_this_machine_without_tls():
         load(**{**OPENID, "OPENID_ISSUER": issuer}, STAFF_PASSWORDS="false")
 
 
+def test_a_removed_setting_is_refused_unless_it_did_nothing():
+    with pytest.raises(
+        SettingsError, match=r"QM_ERASURE_DELAY_DAYS was removed: .*QM_APPROVAL=era"
+    ):
+        load(ERASURE_DELAY_DAYS="7")
+    load(ERASURE_DELAY_DAYS="0")
+
+
 def test_production_starts_with_a_secret_and_a_database():
     settings = load(ENV="production", SECRET_KEY=SECRET, MONGODB_URI="mongodb://db")
     assert settings.LOG_FORMAT == "json"

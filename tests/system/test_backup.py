@@ -3,17 +3,20 @@
 Export and import: test_round_trip.py.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import resource
+import signal
 import stat
 import subprocess
 import time
 import zipfile
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import bson
 import pytest
@@ -36,11 +39,10 @@ from tests.applications import service
 from tests.collection_plans import NAMES
 from tests.console_visitor import PASSWORD, Visitor
 from tests.exposition import Exposition
-from tests.factories import make_player, make_role, sha256
+from tests.factories import NOW, guid, make_player, make_role, sha256
 from tests.ports import free_port
 from tests.scene import set_scene
-from tests.swaps import move_all
-from tests.system.programs import PROGRAM, environment, wait_until
+from tests.system.programs import PROGRAM, environment, serving, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME, OTHER = "quartermaster", "quartermaster_restored"
@@ -137,8 +139,6 @@ def used_world(app, client, world, db, own_collections):
     assert client.post("/api/oauth/token", json=sign_in).status_code == 400
     world.add_user(PASSWORD, Name="Viewer", Roles=["viewer"])
     assert Visitor(app).sign_in("Viewer").status_code == 303
-    for name in ("users", "players", "bags", "objects"):
-        move_all(db, name)
     Feed(service(app, Storage)).catch_up()
     # Whatever the service stores only after minutes, or while it is at work.
     for name in NAMES - {name for name in NAMES if db[name].find_one()}:
@@ -158,7 +158,7 @@ def contents(db):
     def as_stored(name, document):
         # Of a time series, MongoDB keeps each field apart, and no order of fields.
         is_split = found[name]["type"] == "timeseries"
-        return bson.encode(dict(sorted(document.items()))) if is_split else document.raw
+        return bson.encode(dict(sorted(document.items()))) if is_split else bytes(document.raw)
 
     return {
         name: (
@@ -231,7 +231,6 @@ def test_a_disabled_account_stays_disabled_and_a_reader_of_events_goes_on(
         path = f"/api/v1/players/{player['_id']}/items/give"
         body = {"itemid": people.ITEM, "quantity": 1}
         assert client.post(path, json=body, headers=headers).status_code == 200
-        move_all(db)
         Feed(service(app, Storage)).catch_up()
 
     def events(after=""):
@@ -284,9 +283,8 @@ def test_who_was_erased_since_the_backup_stays_erased(
 ):
     people.build(world, client)
     succeed(quartermaster("backup", file))
-    with monkeypatch.context() as patch:
-        patch.setattr(Erasures, "_seconds_to_settle", lambda *_: 0)
-        succeed(quartermaster("user", "erase", people.NAME, "--confirm", people.NAME))
+    monkeypatch.setattr(Erasures, "_seconds_to_settle", lambda *_: 0)
+    succeed(quartermaster("user", "erase", people.NAME, "--confirm", people.NAME))
     assert people.found_in(db) == []
     record = db.erasures.find_one()
     if is_killed:
@@ -298,14 +296,25 @@ def test_who_was_erased_since_the_backup_stays_erased(
     else:
         said = succeed(quartermaster("restore", file, "--replace", NAME))
     assert "Erased 1 people again" in said
-    assert {name for name, *_ in people.found_in(db)} <= {"erasures"}
+    assert people.found_in(db) == []
     assert db.erasures.find_one()["BegunAt"] == record["BegunAt"]
     assert "restoring" not in db.list_collection_names()
-    # Workers of the service finish it, when nobody can have the person cached any more.
-    people.settle(db)
-    quartermaster("db", "check", "--repair")
-    assert people.found_in(db) == []
     assert db.players.count_documents({"Name": "Stranger"}) == 1
+
+
+def test_a_repeated_restore_says_one_thing_about_erased_people(
+    quartermaster, into_other, other, file, monkeypatch
+):
+    succeed(quartermaster("backup", file))
+    assert "If anybody was, they are back" in succeed(into_other("restore", file))
+    erased = [SimpleNamespace(user_id="somebody")]
+    monkeypatch.setattr(Erasures, "find_returned", lambda *_: erased)
+    monkeypatch.setattr(Erasures, "erase_again", lambda *_: None)
+    said = succeed(into_other("restore", file, "--replace", OTHER))
+    other.create_collection("restoring")
+    assert succeed(into_other("restore", file)) == said
+    assert "Erased 1 people again" in said
+    assert "are back" not in said
 
 
 # Other releases
@@ -314,7 +323,7 @@ def test_who_was_erased_since_the_backup_stays_erased(
 def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     quartermaster, into_other, other, real_db, file
 ):
-    older_databases.make(other, "release_0_2_0")
+    older_databases.make(other, "release_0_3_0")
     before = contents(other)
     succeed(into_other("backup", file))
     assert contents(other) == before
@@ -323,6 +332,27 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     assert real_db.players.count_documents({}) == other.players.count_documents({})
     succeed(quartermaster("db", "check", "--repair"))
     assert real_db.history.count_documents({}) > 0
+
+
+def test_a_backup_with_unfinished_work_of_an_older_release_is_left_to_that_release(
+    quartermaster, into_other, other, real_db, file
+):
+    older_databases.make(other, "before_transactions")
+    player = other.players.find_one()["_id"]
+    mark = {"$set": {"DeletedAt": datetime.now(timezone.utc)}}
+    other.players.update_one({"_id": player}, mark, bypass_document_validation=True)
+    kept = {"Players": [], "Bags": [], "BegunAt": NOW, "FinishedAt": NOW}
+    real_db.erasures.insert_one({"_id": guid(), **kept, "NameDigest": "a digest"})
+    succeed(into_other("backup", file))
+    fault = "unfinished work of an older release (deletion of a player: 1): run quartermaster db"
+    assert fault in refused(quartermaster("restore", file, "--replace", NAME))
+    assert version_of(real_db) < CURRENT
+    assert contents(real_db)["players"] == contents(other)["players"]
+    assert real_db.erasures.find_one({"BegunAt": NOW}, {"_id": 0}) == kept
+    # As that release does, in the end.
+    real_db.players.delete_one({"_id": player})
+    succeed(quartermaster("db", "init"))
+    assert version_of(real_db) == CURRENT
 
 
 @pytest.mark.parametrize("newer", [{"SchemaVersion": CURRENT + 1}, {"Format": backup.FORMAT + 1}])
@@ -342,10 +372,11 @@ def test_a_database_of_a_newer_release_is_replaced_for_a_rollback(quartermaster,
     assert version_of(real_db) == CURRENT
 
 
-def rewrite(file, change):
-    """Change the manifest of a backup; its checksums stay right."""
+def rewrite(file, change, **more):
+    """Change the manifest of a backup, and add members; its checksums stay right."""
     with zipfile.ZipFile(file) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
+    members |= {f"{name}.bson": content for name, content in more.items()}
     manifest = json.loads(members["manifest.json"])
     change(manifest)
     members["manifest.json"] = json.dumps(manifest)
@@ -444,11 +475,9 @@ def test_counts_checksums_and_sizes_of_documents_are_checked(quartermaster, chec
     def with_documents(content):
         def change(manifest):
             digest = hashlib.sha256(content).hexdigest()
-            players_of(manifest).update(SHA256=digest, Name="odd", Count=1)
+            players_of(manifest).update(SHA256=digest, Count=1)
 
-        rewrite(file, change)
-        with zipfile.ZipFile(file, "a") as archive:
-            archive.writestr("odd.bson", content)
+        rewrite(file, change, players=content)
 
     wrong = [
         lambda: rewrite(file, lambda manifest: players_of(manifest).update(Count=2)),
@@ -465,6 +494,41 @@ def test_counts_checksums_and_sizes_of_documents_are_checked(quartermaster, chec
         damage()
         with pytest.raises(restore.DamagedBackup):
             check(file)
+
+
+CRAFTED = {
+    "text for the version": {"SchemaVersion": "x"},
+    "negative version": {"SchemaVersion": -1},
+    "no version": {"SchemaVersion": None},
+    "text for the format": {"Format": "1"},
+    "object of collections": {"Collections": {"players": {"Count": 1}}},
+    "no collections": {"Collections": None},
+    "nameless collection": {"Collections": [{"Count": 0}]},
+    "text for a count": {"Collections": [{"Name": "players", "Count": "1"}]},
+    "no time": {"At": None},
+    "large manifest": {"Padding": "x" * 2**20},
+    "unnamed members": {"Collections": []},
+}
+
+
+@pytest.mark.parametrize("change", CRAFTED.values(), ids=CRAFTED)
+def test_a_crafted_file_is_refused_by_a_sentence(quartermaster, into_other, other, file, change):
+    succeed(quartermaster("backup", file))
+    rewrite(file, lambda manifest: manifest.update(change))
+    assert "Nothing was written." in refused(into_other("restore", file))
+    assert other.list_collection_names() == []
+
+
+def test_what_the_manifest_does_not_name_once_is_refused(quartermaster, check, file):
+    succeed(quartermaster("backup", file))
+    good = file.read_bytes()
+    rewrite(file, lambda _: None, evil=b"")
+    with pytest.raises(restore.NoBackup):
+        check(file)
+    file.write_bytes(good)
+    rewrite(file, lambda manifest: manifest["Collections"].append(manifest["Collections"][0]))
+    with pytest.raises(restore.NoBackup):
+        check(file)
 
 
 def test_only_an_empty_database_is_written_to(into_other, quartermaster, other, file):
@@ -617,6 +681,38 @@ def test_the_service_does_not_start_on_what_is_half_restored(settings, other, ca
     storage.close()
 
 
+def test_a_service_is_not_restored_under_and_waits_for_a_restore(
+    quartermaster, into_other, real_db, other, mongodb_uri, tmp_path, file
+):
+    real_db.players.insert_one(make_player(Name="Aladric"))
+    succeed(quartermaster("backup", file))
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": OTHER, "WORKERS": "2"}
+    with serving(tmp_path, **settings) as service:
+        wait_until(lambda: other.locks.find_one({"_id": "events", "By": {"$ne": ""}}))
+        for options in ((), ("--replace", OTHER)):
+            assert "stop it on all machines first" in refused(into_other("restore", file, *options))
+        assert "restoring" not in other.list_collection_names()
+        # Somebody else's restore, which has dropped some collections.
+        other.create_collection("restoring")
+        wait_until(lambda: not service.is_ready())
+        time.sleep(1.5)  # until both workers have seen it
+        for name in ("history", "locks", "samples", "events"):
+            other.drop_collection(name)
+        time.sleep(3)
+        left = {*other.list_collection_names()}
+        assert not {"history", "locks", "samples", "events"} & left
+        assert service.ask("GET", "/api/v1/players", token="x")[0] == 503
+        assert b"has not finished" in service.ask("GET", "/readyz")[2]
+        other.drop_collection("restoring")
+        wait_until(service.is_ready)
+        wait_until(lambda: other.locks.find_one({"_id": "events", "By": {"$ne": ""}}))
+        os.killpg(service.pid, signal.SIGKILL)
+        service.wait()
+        # The lease of a killed worker ends by itself.
+        succeed(into_other("restore", file, "--replace", OTHER))
+    assert other.players.find_one()["Name"] == "Aladric"
+
+
 def start(folder, *arguments, **settings):
     """Start a command that is slow enough to be killed in the middle."""
     return subprocess.Popen(
@@ -641,7 +737,15 @@ def test_kill_9_of_a_backup_leaves_the_former_and_of_a_restore_what_can_be_repea
     (part,) = tmp_path.glob("backup.zip.*.part")
     assert "Nothing was written." in refused(into_other("restore", part))
 
+    # Other programs write these, or nobody has locked them.
+    theirs, others = (tmp_path / f"backup.zip{name}" for name in (f".{'a' * 16}.part", ".part"))
+    others.touch()
+    with theirs.open("wb") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        succeed(quartermaster("backup", file))
+        assert {*tmp_path.glob("*.part")} == {theirs, others}
     succeed(quartermaster("backup", file))
+    assert [*tmp_path.glob("*.part")] == [others]
     settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": OTHER}
     process = start(tmp_path, "restore", file, **settings)
     wait_until(lambda: other.players.find_one({}, ["_id"]))

@@ -4,17 +4,18 @@ import json
 import os
 import pty
 import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from pwd import getpwuid
 
 import pytest
-from bson import ObjectId
 from click.testing import CliRunner
 
 import config
 from app.__main__ import REMOVED, main
 from app.auth.permissions import SCOPES
-from app.storage import bulk
+from app.storage.import_replace import Replacer
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
 from tests.factories import NOW, guid, make_player, make_user, sha256
@@ -243,20 +244,26 @@ def test_what_others_set_during_an_import_that_does_not_mention_it_stays(
         assert quartermaster("import", kind, write(tmp_path / "f", record)).exit_code == 0
         silent = {name: value for name, value in record.items() if name not in written}
         silent["Name"] = f"{record['Name']}x"
-        real = bulk.write
-
-        def late(collection, *args, id_=record["Id"], written=written, real=real):
-            """Let somebody else write after the lines were checked, and before they are."""
-            fresh = {"Stamp": ObjectId(), **written}
-            collection.update_one({"_id": id_}, {"$set": fresh, "$inc": {"Version": 1}})
-            return real(collection, *args)
-
+        change = partial(real_db[kind].update_one, {"_id": record["Id"]}, {"$set": written})
         with monkeypatch.context() as patch:
-            patch.setattr(bulk, "write", late)
+            overtaken(patch, change)
             assert quartermaster("import", kind, write(tmp_path / "f", silent)).exit_code == 0
         after = real_db[kind].find_one({"_id": record["Id"]})
         assert after["Name"] == silent["Name"]
         assert {name: after[name] for name in written} == written
+
+
+def overtaken(patch, *writes):
+    """Let somebody else write after an import has read the stored documents."""
+    left, real = iter(writes), Replacer._complete
+
+    def late(*arguments):
+        if write := next(left, None):
+            with ThreadPoolExecutor(1) as other:
+                other.submit(write).result()
+        return real(*arguments)
+
+    patch.setattr(Replacer, "_complete", late)
 
 
 def test_missing_fields_take_their_defaults_and_further_ones_are_kept(quartermaster, tmp_path):

@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from app.openapi.examples import ACTION, BAG, BATCH, GLOBAL_VARIABLE, ITEM, PLAYER, PLAYER_ID
 from tests import tiers
-from tests.factories import make_batch, make_batch_row
+from tests.factories import make_batch, make_batch_row, make_entry
 from tests.game import look, make_action
 from tests.system.console import (
     DARK,
@@ -25,8 +25,8 @@ from tests.system.console import (
 )
 from tests.tiers import some
 
-ENTRY = f"player:{PLAYER_ID}:1"
 BANNED = Demo("user", 3)
+ENTRY = f"player:{PLAYER_ID}:1"
 LONG_REASON = "What happened on Saturday, " * 15
 ARABIC = Demo("player", 60)
 DELETED, ERASED = Demo("player", 9), Demo("user", 30)
@@ -103,6 +103,8 @@ def game(server):
     db.actions.insert_one(make_action(_id=ACTION, Subject=subject, At=at, **lasting))
     db.actions.insert_one(make_action(Subject=subject, **said, **refused))
     player = {"_id": PLAYER_ID, "Name": PLAYER}
+    given = {"Path": "Inventory.9", "Before": None, "After": {"ItemId": ITEM, "Quantity": 3}}
+    db.history.insert_one(make_entry(player, At=at, Changes=[given]))
     db.batches.insert_one(make_batch(_id=BATCH, Rows=2, At=at))
     db.batch_rows.insert_one(make_batch_row(player, BATCH, ItemId=ITEM))
     nobody = {"Subject": None, "Player": "Nobody", "Verdict": "refused", "Why": "No player."}

@@ -4,7 +4,6 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.batches.parts.store import NEVER
 from app.demo.names import guid
 from tests.system.conftest import with_scripts
 from tests.system.console import Demo
@@ -137,9 +136,9 @@ def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
 @with_scripts
 def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, demo, file):
     plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))
-    batch, parts = batch_of(console), demo.db.batch_parts
+    batch = {"_id": batch_of(console)}
     # Others have it for now, so that it does not come to its end before.
-    parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": FAR}})
+    demo.db.batches.update_one(batch, {"$set": {"Lease": {"Id": "others", "Until": FAR}}})
     console.one("details.run > summary").click()
     console.press("#form-run .do")
     assert console.notice == "The batch was started."
@@ -148,7 +147,7 @@ def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, demo
     assert "paused" in console.text("#progress h2")
     console.press("#form-run .do")
     assert console.all("#form-pause")
-    parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": NEVER}})
+    demo.db.batches.update_one(batch, {"$unset": {"Lease": ""}})
     # What is shown changes by itself: the numbers, the rows and what can be done next.
     console.wait.until(lambda _: "done" in console.text("#progress h2"))
     assert console.text(".n-done b") == str(SOME * len(PLAYERS))

@@ -297,6 +297,8 @@ def test_a_person_is_erased_once_the_name_is_typed(console, api):
     console.open(user.path)
     assert "Kept: history" in console.text("#form-erase")
     console.send("erase", Confirm=user.name, reason="Asked by mail.")
+    while console.text(".gone h2") == "This person is being erased":
+        console.open(console.path.removeprefix("/console"))
     assert console.text(".gone h2") == "This person was erased"
     assert "Asked by mail." in console.text(".entries")
     assert user.name not in console.text()

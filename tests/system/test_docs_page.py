@@ -211,7 +211,7 @@ def test_a_sign_in_or_an_access_token_that_was_revoked_is_said_to_have_ended(dem
     assert page.execute("getPlayer")[0] == "200"
     revoke(demo, page.kept()["accessToken"])
     assert_ended(page)
-    token = demo.command("token", "demo")
+    token = demo.sign_in()
     page.click("#sign-in summary")
     page.type("#sign-in [name=token]", token)
     page.click("#by-token button")

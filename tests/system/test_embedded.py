@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from pymongo import MongoClient
 from app.storage.embedded import supervisor
 from app.storage.embedded.lease import EmbeddedError, Lease, find_mongod
 from app.storage.embedded.supervisor import SUPERVISOR_LOCK, read_state
-from tests.system.chaos.machine import NO_DISK, small_disk
 from tests.system.programs import processes_with, serving, wait_until
 
 HOLD = """
@@ -269,15 +268,29 @@ def test_a_server_that_cannot_start_says_why(tmp_path):
         Lease(str(tmp_path))
 
 
-@pytest.mark.skipif(NO_DISK, reason=NO_DISK or "")
+@contextmanager
+def small_disk(folder):
+    """Mount a disk of a megabyte in memory until the block ends."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    subprocess.run(mount, check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the superuser alone can mount a small disk")
 def test_a_full_disk_is_named_though_its_supervisor_can_write_nothing(tmp_path):
-    with small_disk(tmp_path / "disk", "1m") as disk:
-        folder = disk.folder / "mongodb"
+    with small_disk(tmp_path / "disk") as disk:
+        folder = disk / "mongodb"
         folder.mkdir()
         supervisor.usable_port(folder / "port")
-        disk.fill()
+        with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+            while ballast.write(b"x" * 65536):
+                pass
         with pytest.raises(EmbeddedError, match=r"did not start: the disk is full\."):
-            Lease(str(disk.folder), shutil.which("true"))
+            Lease(str(disk), shutil.which("true"))
         assert (folder / "supervisor.log").read_text() == ""
 
 

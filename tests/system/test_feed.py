@@ -233,7 +233,7 @@ def test_db_init_logs_what_a_torn_backup_lacks(storage, start):
     storage.db.events.insert_one(logged)
     place = Place(7, 1, storage.db.events.find_one()["Stamp"])
     lease = {"Number": 7, "Start": {"start_at_operation_time": Timestamp(2**32 - 1, 1)}}
-    storage.db.locks.insert_one({"_id": "events", "By": "", "Until": past, **lease})
+    storage.db.locks.replace_one({"_id": "events"}, {"By": "", "Until": past, **lease}, True)
     Feed(storage).catch_up()
     assert [id_ for id_, _ in EventLog(storage.db).after(place)] == ids[1:]
     start()
@@ -263,7 +263,7 @@ def test_a_token_that_cannot_be_resumed_loses_and_doubles_nothing(
         storage.db.events.insert_one(event)
     if lost == "too old":  # of an oplog that has room for everything, MongoDB accepts any time
         lease = {"Number": 2, "Start": {"start_at_operation_time": Timestamp(1, 1)}}
-        storage.db.locks.insert_one({"_id": "events", "By": "", "Until": NOW, **lease})
+        storage.db.locks.replace_one({"_id": "events"}, {"By": "", "Until": NOW, **lease}, True)
         gone = [OperationFailure("the resume point may no longer be in the oplog", 286)]
         watch = Collection.watch
 

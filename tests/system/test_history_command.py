@@ -1,33 +1,35 @@
 """What commands leave in history, and quartermaster history, on the real MongoDB."""
 
 import os
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pwd import getpwuid
 
 import pytest
+from pymongo.collection import Collection
 
-from app.database import SUBJECTS
+from app.errors import Busy
 from app.items.domain import Limits, give
-from app.storage import import_replace as replace
-from app.storage.journal import HAS_ENTRIES
-from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
-from tests.swaps import journals_of, meant, move_all, swap
-from tests.system.test_commands import lines_of, player, user, write
+from app.storage import import_replace
+from tests.changes import change, meant
+from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid, sha256
+from tests.system.test_commands import lines_of, overtaken, player, user, write
 
 SYSTEM_USER = getpwuid(os.getuid()).pw_name
 ITEM = numbered_guid(1)
 
 
-def give_to(db, player, *key):
+@pytest.fixture
+def give_to(real_storage):
     """Give two items as the service does."""
     rule = partial(give, itemid=ITEM, quantity=2, limits=Limits(35, 100, 1000))
-    return swap(db, {"_id": player}, ("Inventory", "Bank"), rule, meant("give", *key))
+    reads = ("Inventory", "Bank")
+    return lambda id_, *key: change(real_storage, {"_id": id_}, reads, rule, meant("give", *key))
 
 
-def history_of(db, name="players"):
-    """Return all entries, the oldest first, once nothing is left in a journal."""
-    assert db[name].count_documents(HAS_ENTRIES) == 0
+def history_of(db):
+    """Return all entries, the oldest first."""
     return list(db.history.find(sort=[("At", 1), ("_id", 1)]))
 
 
@@ -36,7 +38,7 @@ def test_accounts_and_roles_leave_entries_of_the_system_user(quartermaster, real
     assert quartermaster(*create, "--reason", "New colleague", stdin="pw\n").exit_code == 0
     assert quartermaster("api", "grant", "Nova", "api").exit_code == 0
     assert quartermaster("api", "revoke", "Nova", "api", "--reason", "left").exit_code == 0
-    registered, granted, revoked = history_of(real_db, "users")
+    registered, granted, revoked = history_of(real_db)
     operations = [entry["Operation"] for entry in (registered, granted, revoked)]
     assert operations == ["register", "grant-role", "revoke-role"]
     for entry in (registered, granted, revoked):
@@ -45,7 +47,7 @@ def test_accounts_and_roles_leave_entries_of_the_system_user(quartermaster, real
     assert [e["Reason"] for e in (registered, granted, revoked)] == ["New colleague", None, "left"]
     assert granted["Arguments"] == {"Role": "api"}
     assert granted["Changes"] == [{"Path": "Power.Api", "Before": False, "After": True}]
-    kept = str(history_of(real_db, "users"))
+    kept = str(history_of(real_db))
     assert "nova@example.com" not in kept
     assert "argon2" not in kept
 
@@ -93,38 +95,32 @@ def test_an_import_of_what_is_there_changes_nothing(quartermaster, real_db, tmp_
     assert real_db.history.count_documents({}) == 3
 
 
-def test_an_import_tells_what_it_changed_and_keeps_what_had_not_moved(
-    quartermaster, real_db, tmp_path
-):
-    record = player(CreationDate="2026-01-02T03:04:05Z", Level=3, Guild="Red")
+def test_an_import_tells_what_it_changed(quartermaster, real_db, tmp_path, give_to):
+    record = player(Level=3, Guild="Red")
     quartermaster("import", "players", write(tmp_path / "a.jsonl", record))
-    give_to(real_db, record["Id"], "key-1", "f")
+    before = real_db.players.find_one()
+    give_to(record["Id"], "key-1", "f")
     del record["Guild"]
     quartermaster("import", "players", write(tmp_path / "b.jsonl", {**record, "Level": 4}))
     first, gift, second = history_of(real_db)
-    assert [entry["Number"] for entry in (first, gift, second)] == [1, 2, 3]
+    assert [entry["Version"] - first["Version"] for entry in (gift, second)] == [1, 2]
     changes = {change["Path"]: change for change in second["Changes"]}
     assert changes.keys() == {"Level", "Guild", "Inventory.0"}
     assert changes["Guild"] == {"Path": "Guild", "Before": "Red", "After": None}
     assert changes["Inventory.0"]["Before"] == {"ItemId": ITEM, "Quantity": 2}
+    after = real_db.players.find_one()
+    assert (after["Version"], after["ChangedAt"]) == (second["Version"], second["At"])
+    assert after["CreationDate"] == before["CreationDate"]
     # The key of the gift is remembered, though the import has replaced the player.
-    assert give_to(real_db, record["Id"], "key-1", "f").replayed
+    assert give_to(record["Id"], "key-1", "f").replayed
 
 
 def test_an_import_loses_no_change_that_is_made_beside_it(
-    quartermaster, real_db, tmp_path, monkeypatch
+    quartermaster, real_db, tmp_path, monkeypatch, give_to
 ):
-    record = player(CreationDate="2026-01-02T03:04:05Z", Level=3)
+    record = player(Level=3)
     quartermaster("import", "players", write(tmp_path / "a.jsonl", record))
-    gifts = iter([1, 2])
-    real = replace._write_all
-
-    def overtaken(*args):
-        if next(gifts, None):
-            give_to(real_db, record["Id"])
-        return real(*args)
-
-    monkeypatch.setattr(replace, "_write_all", overtaken)
+    overtaken(monkeypatch, *[partial(give_to, record["Id"])] * 2)
     imported = quartermaster(
         "import", "players", write(tmp_path / "b.jsonl", {**record, "Level": 9})
     )
@@ -138,29 +134,124 @@ def test_an_import_loses_no_change_that_is_made_beside_it(
     assert paths["Inventory.0"]["Quantity"] == 4
 
 
-def test_an_import_that_loses_one_race_replaces_no_other_record_twice(
+@pytest.fixture
+def small_portions(monkeypatch):
+    monkeypatch.setattr(import_replace, "PORTION", 3)
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("kind", ["players", "users"])
+def test_an_import_that_is_killed_can_be_repeated(
+    quartermaster, real_db, tmp_path, monkeypatch, small_portions, kind
+):
+    made = [player() if kind == "players" else user(Password=sha256("pw")) for _ in range(8)]
+    quartermaster("import", kind, write(tmp_path / "a.jsonl", *made[:4]))
+    file = write(tmp_path / "b.jsonl", *({**one, "Name": f"{one['Name']}x"} for one in made))
+    for die_at in range(7):
+        before = real_db.history.count_documents({})
+        done = None
+        with monkeypatch.context() as patch, suppress(Killed):
+            die(patch, die_at)
+            done = quartermaster("import", kind, file)
+        stored = list(real_db[kind].find({"Name": {"$regex": "x$"}}))
+        # Each document that was written has its entry, and the other way round.
+        imported = real_db.history.distinct("Subject.Id", {"Subject.Name": {"$regex": "x$"}})
+        assert sorted(document["_id"] for document in stored) == sorted(imported)
+        if done:
+            assert done.exit_code == 0, done.output
+            break
+        assert real_db.history.count_documents({}) - before in (0, 3)
+    assert die_at > 2
+    after, entries = list(real_db[kind].find()), history_of(real_db)
+    assert len(entries) == 4 + 8
+    assert quartermaster("import", kind, file).exit_code == 0
+    assert (list(real_db[kind].find()), history_of(real_db)) == (after, entries)
+
+
+def die(patch, number):
+    """Let the process die at a command that writes in a transaction."""
+    done = []
+
+    def dying(plain):
+        def command(collection, *arguments, **options):
+            if options.get("session") is not None:
+                done.append(collection.name)
+                if len(done) == number + 1:
+                    raise Killed
+            return plain(collection, *arguments, **options)
+
+        return command
+
+    for name in ("bulk_write", "insert_many", "insert_one"):
+        patch.setattr(Collection, name, dying(getattr(Collection, name)))
+
+
+def test_a_name_that_is_taken_meanwhile_is_a_sentence(
+    quartermaster, real_db, tmp_path, monkeypatch, small_portions
+):
+    records = [player(Name=f"Somebody {n}") for n in range(5)]
+    quartermaster("import", "players", write(tmp_path / "a.jsonl", *records[3:]))
+    changed = [{**record, "Level": 9} for record in records]
+    overtaken(monkeypatch, partial(real_db.players.insert_one, make_player(Name="somebody 4x")))
+    changed[4]["Name"] = "Somebody 4x"
+    refused = quartermaster("import", "players", write(tmp_path / "b.jsonl", *changed))
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: Not all players could be written: E11000 duplicate")
+    # The first portion is written, and the second one not at all.
+    assert real_db.players.count_documents({"Level": 9}) == 3
+    assert real_db.history.count_documents({}) == 2 + 3
+
+
+def test_nobody_is_imported_who_is_erased_meanwhile(quartermaster, real_db, tmp_path, monkeypatch):
+    owner = make_user()
+    real_db.users.insert_one(owner)
+    mine, erased = player(UserId=owner["_id"]), {"_id": guid(), "BegunAt": NOW, "Bags": []}
+    file, records = (
+        write(tmp_path / "a.jsonl", player(), mine),
+        [
+            {**erased, "Players": [mine["Id"]]},
+            {**erased, "_id": owner["_id"], "Players": []},
+        ],
+    )
+    for record in records:
+        validated = import_replace.portions
+
+        def late(*arguments, record=record, validated=validated):
+            real_db.erasures.insert_one(record)
+            return validated(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(import_replace, "portions", late)
+            refused = quartermaster("import", "players", file)
+        assert (refused.exit_code, real_db.players.count_documents({})) == (1, 0)
+        assert refused.stderr == "Error: This belongs to a person who is being erased.\n"
+        # The next import says so before it writes anything.
+        assert "Line 2: the field '" in quartermaster("import", "players", file).stderr
+        real_db.erasures.delete_many({})
+    assert quartermaster("import", "players", file).exit_code == 0
+
+
+def test_an_import_that_a_game_overtakes_again_and_again_goes_on_in_smaller_portions(
     quartermaster, real_db, tmp_path, monkeypatch
 ):
-    """A change that comes after the replacement of its player stays."""
-    records = [player(CreationDate="2026-01-02T03:04:05Z", Level=3) for _ in range(2)]
+    records = [player() for _ in range(4)]
     quartermaster("import", "players", write(tmp_path / "a.jsonl", *records))
-    attempts = iter([1])
-    real = replace._write_all
+    busy, real, sizes = records[2]["Id"], import_replace.Replacer._replace, []
 
-    def overtaken(*args):
-        if next(attempts, None) is None:
-            return real(*args)
-        give_to(real_db, records[0]["Id"])
-        are_all_written = real(*args)
-        give_to(real_db, records[1]["Id"])
-        return are_all_written
+    def overtaken_unless_alone(self, portion):
+        sizes.append(len(portion))
+        if len(portion) > 1 and busy in [raw["_id"] for raw in portion]:
+            raise Busy("player")
+        real(self, portion)
 
-    monkeypatch.setattr(replace, "_write_all", overtaken)
-    changed = [{**record, "Level": 9} for record in records]
-    quartermaster("import", "players", write(tmp_path / "b.jsonl", *changed))
-    after = [real_db.players.find_one({"_id": record["Id"]}) for record in records]
-    assert [found["Level"] for found in after] == [9, 9]
-    assert [len(found["Inventory"]) for found in after] == [0, 1]
+    monkeypatch.setattr(import_replace.Replacer, "_replace", overtaken_unless_alone)
+    file = write(tmp_path / "b.jsonl", *({**record, "Level": 9} for record in records))
+    assert quartermaster("import", "players", file).stdout == "Imported 4 players.\n"
+    assert sizes == [4, 2, 2, 1, 1]
+    assert real_db.players.count_documents({"Level": 9}) == 4
 
 
 def test_an_import_mends_what_is_derived_and_tells_no_megabytes(quartermaster, real_db, tmp_path):
@@ -188,54 +279,9 @@ def test_a_repair_leaves_an_entry(quartermaster, real_db):
     real_db.players.insert_one(broken, bypass_document_validation=True)
     quartermaster("db", "check", "--repair", "--reason", "after the crash")
     assert quartermaster("db", "check").stdout.count("refers to a user") == 1
-    move_all(real_db)
     (entry,) = history_of(real_db)
     assert (entry["Operation"], entry["Reason"]) == ("repair", "after the crash")
     assert entry["Changes"] == [{"Path": "Online", "Before": None, "After": False}]
-
-
-def check_lines(quartermaster):
-    return [line for line in quartermaster("db", "check").stdout.splitlines() if "Journal" in line]
-
-
-def test_db_check_finds_entries_that_nobody_moves_and_moves_them(quartermaster, real_db):
-    someone = make_player()
-    real_db.players.insert_one(someone)
-    give_to(real_db, someone["_id"])
-    assert check_lines(quartermaster) == []
-    past = {"$set": {"Journal.0.At": NOW}}
-    real_db.players.update_one({"_id": someone["_id"]}, past)
-    (line,) = check_lines(quartermaster)
-    assert "Journal holds 1 entry that should be in history (can be repaired)" in line
-    repaired = quartermaster("db", "check", "--repair").stdout
-    assert "should be in history (repaired)" in repaired
-    assert check_lines(quartermaster) == []
-    assert real_db.history.count_documents({"Operation": "give"}) == 1
-
-
-def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
-    someone = make_player()
-    real_db.players.insert_one(someone)
-    for _ in range(5):
-        give_to(real_db, someone["_id"])
-    journals_of(real_db).move(SUBJECTS["players"], [someone["_id"]])
-    # The versions that a game counts up are no gap.
-    real_db.players.update_one({"_id": someone["_id"]}, {"$inc": {"Version": 7}})
-    give_to(real_db, someone["_id"])
-    assert check_lines(quartermaster) == []
-    real_db.history.delete_one({"Number": 1})  # expired
-    assert check_lines(quartermaster) == []
-    real_db.history.delete_one({"Number": 4})
-    (line,) = check_lines(quartermaster)
-    assert "JournalCount counts 1 entry that history lacks: --repair records" in line
-    real_db.history.delete_many({})
-    real_db.players.update_one({"_id": someone["_id"]}, {"$set": {"Journal": []}})
-    (line,) = check_lines(quartermaster)
-    assert "history lacks" in line
-    assert "as lost (repaired)" in quartermaster("db", "check", "--repair").stdout
-    assert check_lines(quartermaster) == []
-    noted = real_db.history.find_one({"Operation": "repair"})
-    assert noted["Arguments"] == {"LostEntries": [[6, 6]]}
 
 
 def test_db_init_adds_entries_to_the_events_that_a_dump_has_lost(quartermaster, real_db):
@@ -247,26 +293,6 @@ def test_db_init_adds_entries_to_the_events_that_a_dump_has_lost(quartermaster, 
         assert quartermaster("db", "init").exit_code == 0
         told = [id_ for event in real_db.events.find() for id_ in event["Entries"]]
         assert told == [entry["_id"] for entry in lost]
-
-
-def test_db_check_copes_with_what_a_game_made_of_an_entry(quartermaster, real_db):
-    for number in ([], "x", None, {}):
-        someone = make_player(JournalCount=1)
-        someone["Journal"] = [{**make_entry(someone), "Number": number}]
-        real_db.players.insert_one(someone)
-        real_db.history.insert_one({**make_entry(someone, Version=2), "Number": number})
-    told = "\n".join(check_lines(quartermaster))
-    assert told.count("Journal holds 1 entry that should be in history") == 4
-    assert "JournalCount counts 1 entry that history lacks" not in told
-
-
-def test_db_check_copes_with_any_count_and_any_id(quartermaster, real_db):
-    counted, odd = make_player(JournalCount=2**62), {**make_player(JournalCount=1), "_id": {"a": 1}}
-    real_db.players.insert_many([counted, odd], bypass_document_validation=True)
-    real_db.history.insert_one(make_entry(counted))
-    told = quartermaster("db", "check").stdout
-    assert f"JournalCount counts {2**62 - 1} entries that history lacks" in told
-    assert "_id is a map, not a text" in told
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a page of history costs on 100,000 entries: asked of the server's own profiler."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta, timezone
 
 import pymongo
 import pytest
@@ -196,12 +196,3 @@ def test_a_key_and_an_undo_are_looked_up_in_an_index(large_app):
         plan = db.history.find(where).explain()
         assert index in str(plan["queryPlanner"]["winningPlan"])
         assert plan["executionStats"]["totalDocsExamined"] == 0
-
-
-def test_what_has_not_moved_is_found_by_an_index(large_app):
-    db = service(large_app, Storage).db
-    for name in ("players", "users", "bags"):
-        where = {"Journal.0": {"$exists": True}, "Journal.At": {"$lte": datetime.now(timezone.utc)}}
-        plan = db[name].find(where).sort("Journal.At", 1).explain()["queryPlanner"]["winningPlan"]
-        assert "'unmoved'" in str(plan)
-        assert "'SORT'" not in str(plan)

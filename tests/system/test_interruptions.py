@@ -6,15 +6,16 @@ import time
 from functools import cache, partial
 
 import pytest
+from bson import ObjectId
 from pymongo import MongoClient, UpdateOne
 
-from app.changes import SWAP_FIELDS
+from app.changes import BOOKKEEPING
 from app.database import COLLECTIONS
 from app.demo.world import World
 from app.storage.schema import migrations
 from app.storage.schema.collections import init_database
 from tests import older_databases
-from tests.factories import NOW, numbered_guid
+from tests.factories import NOW, make_entry
 from tests.system.programs import PROGRAM, environment
 
 NAME = "interrupted"
@@ -84,24 +85,29 @@ def documents_of(db, without=()):
 
 
 def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, finish, db):
-    older_databases.make(db, "release_0_2_0")
-    db.players.delete_many({})
-    db.users.delete_many({})
-    db.bags.delete_many({})
+    older_databases.make(db, "before_transactions")
+    for name in {*db.list_collection_names()} - {migrations.VERSIONS}:
+        db[name].delete_many({})
     users, players, bags = world()
     expected = {"users": users, "players": players, "bags": bags}
     for kind, documents in expected.items():
-        db[kind].insert_many(documents)
-    items = [{"_id": numbered_guid(number), "Name": f"Item {number}"} for number in range(PLAYERS)]
-    db["items"].insert_many(items)
-    moved = partial(db["objects"].count_documents, {})
-    kill_in_the_middle(tmp_path, settings, ["db", "init"], lambda limit: moved(limit=limit))
+        db[kind].insert_many([with_journal(kind, document) for document in documents])
+    moved = partial(count, db, {"Journal": {"$exists": False}})
+    kill_in_the_middle(tmp_path, settings, ["db", "init"], moved)
     assert migrations.version_of(db) < migrations.CURRENT
     finish("db", "init")
-    assert moved() == PLAYERS
+    assert moved(PLAYERS + 1) == db.history.count_documents({}) == PLAYERS
+    assert sum(len(event["Entries"]) for event in db.events.find()) == PLAYERS
     finish("db", "check")
     for kind, documents in documents_of(db).items():
         assert documents == sorted(expected[kind], key=lambda document: document["_id"])
+
+
+def with_journal(kind, document):
+    """Return a document as it was stored before transactions; of a player, with an entry."""
+    stamp = {"Stamp": ObjectId()}
+    journal = [{**make_entry(document), **stamp}] if kind == "players" else []
+    return {**document, "Journal": journal, **stamp}
 
 
 @pytest.mark.everything
@@ -111,7 +117,7 @@ def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, finish
     players = players[:WRONG]
     for kind, documents in (("users", users), ("players", players), ("bags", bags)):
         db[kind].insert_many(documents)
-    before = documents_of(db, without=SWAP_FIELDS)
+    before = documents_of(db, without=BOOKKEEPING)
     wrong = [
         UpdateOne({"_id": p["_id"]}, {"$set": {"NameKey": f"wrong {p['_id']}"}}) for p in players
     ]
@@ -120,7 +126,7 @@ def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, finish
     kill_in_the_middle(tmp_path, settings, ["db", "check", "--repair"], sound, WRONG)
     finish("db", "check", "--repair")
     finish("db", "check")
-    assert documents_of(db, without=SWAP_FIELDS) == before
+    assert documents_of(db, without=BOOKKEEPING) == before
 
 
 @pytest.mark.everything
@@ -129,7 +135,7 @@ def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, finis
     users, players, bags = world()
     for kind, documents in (("users", users), ("players", players), ("bags", bags)):
         db[kind].insert_many(documents)
-    before = documents_of(db, without=[*SWAP_FIELDS, "PasswordVersion"])
+    before = documents_of(db, without=[*BOOKKEEPING, "PasswordVersion"])
     file = tmp_path / "players.jsonl"
     finish("export", "players", file)
     assert len({json.loads(line)["Id"] for line in file.read_text().splitlines()}) == PLAYERS
@@ -137,4 +143,4 @@ def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, finis
     kill_in_the_middle(tmp_path, settings, ["import", "players", file], partial(count, db, {}))
     finish("import", "players", file)
     finish("db", "check")
-    assert documents_of(db, without=[*SWAP_FIELDS, "PasswordVersion"]) == before
+    assert documents_of(db, without=[*BOOKKEEPING, "PasswordVersion"]) == before

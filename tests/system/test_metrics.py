@@ -210,7 +210,7 @@ def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(server):
         with ThreadPoolExecutor(12) as pool:
             taught = pool.map(lambda _: server.ask(*teach, {"spellid": guid()})[0], range(12))
             assert set(taught) <= {200, 409}
-        return exposition(server).sum("swap_retries_total", collection="players") > 0
+        return exposition(server).sum("transaction_retries_total", kind="player") > 0
 
     wait_until(race)
     db.command("collMod", "players", validator={"never": "true"}, validationLevel="strict")

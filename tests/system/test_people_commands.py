@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -16,7 +15,6 @@ from tests.factories import (
     make_user,
     numbered_guid,
 )
-from tests.game import make_action
 
 NAME = "Zweronika"
 MAIL = "zweronika@example.com"
@@ -235,21 +233,6 @@ def test_a_person_is_erased_and_stays_erased_after_a_restore(
     assert not [text for text in stored if NAME in text or MAIL in text]
 
 
-def test_texts_that_name_an_erased_person_are_found_for_a_day(quartermaster, person, real_db):
-    """Such as those of a worker that stood still, and was killed before it looked."""
-    assert quartermaster("user", "erase", NAME, "--confirm", NAME)[0] == 0
-    by = {"UserId": person["_id"], "Name": NAME}
-    texts = ({"Reason": f"thank {NAME.upper()}!"}, {"Reason": f"not {NAME}s"}, {"By": by})
-    real_db.actions.insert_many([make_action(**fields) for fields in texts])
-    code, output = quartermaster("db", "check")
-    assert (code, output.count("(can be repaired)")) == (1, 2)
-    assert output.count("names somebody who was erased") == 1
-    assert quartermaster("db", "check", "--repair")[0] == 0
-    assert [a["Reason"] for a in real_db.actions.find()][:2] == ["thank (erased)!", f"not {NAME}s"]
-    assert real_db.actions.count_documents({"By.Name": NAME}) == 0
-    assert quartermaster("db", "check")[0] == 0
-
-
 def test_an_erasure_that_was_killed_is_finished_by_db_check(quartermaster, person, real_db):
     record = {"_id": person["_id"], "BegunAt": NOW, "Players": [], "Bags": [], "FinishedAt": None}
     real_db.erasures.insert_one(record)
@@ -258,13 +241,3 @@ def test_an_erasure_that_was_killed_is_finished_by_db_check(quartermaster, perso
     assert quartermaster("db", "check", "--repair")[0] == 0
     assert real_db.users.count_documents({}) == 0
     assert real_db.erasures.find_one()["FinishedAt"] is not None
-
-
-def test_a_deletion_that_was_killed_is_finished_by_db_check(quartermaster, person, real_db):
-    marked = {"DeletedAt": datetime.now(timezone.utc) - timedelta(minutes=5)}
-    real_db.players.update_one({}, {"$set": marked})
-    code, output = quartermaster("db", "check")
-    assert (code, "deletion" in output, "is not finished" in output) == (1, True, True)
-    assert quartermaster("db", "check", "--repair")[0] == 0
-    assert real_db.players.count_documents({}) == 0
-    assert real_db.deleted_players.count_documents({}) == 1

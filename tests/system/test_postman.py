@@ -100,7 +100,7 @@ with_newman = pytest.mark.skipif(
 
 def belongings(server):
     """Return all that the collection's player owns, knows and has done."""
-    token = server.command("token", "demo")
+    token = server.sign_in()
     path = f"/api/v1/players/{PLAYER}"
     return [
         server.json("GET", f"{path}/{part}", token=token)

@@ -90,7 +90,7 @@ def test_a_bug_is_told_of_without_secrets(service):
         statuses = [service.send(ask) for ask in prepared]
     # A change that does not fit what is stored is a 409; what else is refused, nobody expected.
     assert statuses.count(409) >= 8
-    assert statuses.count(500) >= 2
+    assert 500 in statuses
     assert service.leaks() == []
     assert "Traceback" in service.server.output.read_text()
 

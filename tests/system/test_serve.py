@@ -65,8 +65,7 @@ def test_the_lines_of_the_banner_work_when_pasted(demo):
 
 
 def test_commands_in_another_terminal_find_the_running_server(demo):
-    token = demo.command("token", "demo")
-    assert demo.json("GET", "/api/v1/players", token=token)["Total"] == 500
+    assert demo.json("GET", "/api/v1/players", token=demo.sign_in())["Total"] == 500
     demo.command("seed", "--players", "510")
     wait_until(lambda: total(demo) == 510)
 

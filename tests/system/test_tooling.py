@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from app.batches.parts.store import NEVER
-from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
 from tests.system import fork_server
 from tests.system.programs import WITH_CTRL_C, wait_until
@@ -121,7 +119,7 @@ def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
 def test_a_long_file_is_given_once_however_often_others_change_the_same_player(
     server, crowd, write
 ):
-    item, player, rows = guid(), crowd[0], JOURNAL_LENGTH + 6
+    item, player, rows = guid(), crowd[0], 70
     file = write(*((player["_id"], item, n + 1) for n in range(rows)))
     assert tool(server, "give", file).stdout == f"{rows} given, 0 given before, 0 refused.\n"
     other = guid()
@@ -328,10 +326,9 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
     item, times = guid(), 20
     planned = tool(server, "plan", batch_file(tmp_path, crowd, item, times), example=BATCHES)
     batch = planned.stdout.split()[0]
-    # Somebody else has the rest for now, so that it does not come to its end before.
-    parts = server.db.batch_parts
-    rest = {"Batch": batch, "Part": {"$gte": 1}}
-    parts.update_many(rest, {"$set": {"LeasedUntil": datetime(2100, 1, 1, tzinfo=timezone.utc)}})
+    # Somebody else has it for now, so that it does not come to its end before.
+    lease = {"Id": "another", "Until": datetime(2100, 1, 1, tzinfo=timezone.utc)}
+    server.db.batches.update_one({"_id": batch}, {"$set": {"Lease": lease}})
     command = [*WITH_CTRL_C, sys.executable, str(BATCHES), "--url", server.base, "run", batch]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as running:
@@ -344,7 +341,7 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
     assert running.returncode == 130, output + errors
     assert errors == "Paused. Run it again to go on: no row is done twice.\n"
     assert f"{batch} is paused: " in output
-    parts.update_many(rest, {"$set": {"LeasedUntil": NEVER}})
+    server.db.batches.update_one({"_id": batch}, {"$unset": {"Lease": ""}})
     again = tool(server, "run", batch, example=BATCHES)
     assert again.stdout == f"{batch} is done: 0 ready, {12 * times} done, 0 refused.\n"
     assert again.returncode == 0

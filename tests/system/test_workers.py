@@ -15,7 +15,7 @@ import pytest
 from app.auth.api_keys import new_secret
 from app.auth.roles import Role
 from tests.factories import guid, make_key, make_player, make_user, numbered_guid, sha256, with_keys
-from tests.system.chaos.machine import NO_CLOCK, Clock
+from tests.system.clock import NO_CLOCK, Clock
 from tests.system.programs import serving, wait_until
 
 WORKERS = 3

@@ -70,7 +70,7 @@ def leads_to(mark: str) -> Callable[..., Response]:
     def lead(batch: Document, _: Submission, batch_id: str) -> Response:
         said = mark
         if batch["State"] == "done":
-            said = ENDED if access.current_counts(batch)["Done"] else ALL_REFUSED
+            said = ENDED if batch["Counts"]["Done"] else ALL_REFUSED
         return redirect_with_notice(said, path_to("batches", batch_id))
 
     return lead

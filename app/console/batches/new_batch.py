@@ -12,7 +12,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.batches import access
-from app.batches.domain import MOST_PLAYERS, Row
+from app.batches.domain import MOST_PLAYERS, Made, Row
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
 from app.console.batches.forms import PARTIAL
@@ -78,14 +78,14 @@ def posted_kind() -> str:
     return kind if kind in FORMS and may_plan(kind) else next(iter(FORMS))
 
 
-def plan_players(sent: Submission) -> access.Made:
+def plan_players(sent: Submission) -> Made:
     """Plan one operation for all players of a list."""
     lines, row = lines_of(sent.load(BatchForPlayers())["players"]), typed_row(sent)
     rows = ({"Player": line, **row} for line in distinct(lines))
     return plan_rows(sent, TypedRows({"Rows": None}, rows), repr((lines, row)))
 
 
-def plan_found(sent: Submission) -> access.Made:
+def plan_found(sent: Submission) -> Made:
     """Plan one operation for all players whom a search finds now."""
     head = {"Players": chosen_players(sent.value), "Row": typed_row(sent)}
     return plan_rows(sent, TypedRows(head, []), repr(head))
@@ -116,7 +116,7 @@ def distinct(lines: list[str]) -> Iterator[str]:
                 yield line
 
 
-def plan_file(sent: Submission) -> access.Made:
+def plan_file(sent: Submission) -> Made:
     content = form_file() if is_form_with_file() else None
     start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip() if content else b""
     if content is None or not start:
@@ -127,7 +127,7 @@ def plan_file(sent: Submission) -> access.Made:
     return plan_rows(sent, source, content.digest)
 
 
-def plan_changes(sent: Submission) -> access.Made:
+def plan_changes(sent: Submission) -> Made:
     """Plan the undo of changes in history."""
     typed = typed_filters(sent)
     if not typed:
@@ -144,7 +144,7 @@ def typed_filters(sent: Submission) -> dict[str, str]:
     return {name: text for name, text in {**typed, **utc}.items() if text}
 
 
-def plan_rows(sent: Submission, source: RowSource, content: str) -> access.Made:
+def plan_rows(sent: Submission, source: RowSource, content: str) -> Made:
     name = sent.value("Name").strip()
     digest = hashlib.sha256(f"{sent.name} {name} {content}".encode()).hexdigest()
     return access.plan(source, digest, name)

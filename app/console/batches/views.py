@@ -65,10 +65,7 @@ def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
     page = batches.list(size, cursors.read(after), access.hidden_needs())
     kinds = [kind for batch in page.values for kind in batch.get("Summary", ())]
     names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
-    found = [
-        {**public_batch(batch, batch["Counts"]), "Title": title_of(batch, names)}
-        for batch in page.values
-    ]
+    found = [{**public_batch(batch), "Title": title_of(batch, names)} for batch in page.values]
     return found, cursors.write(page.next)
 
 
@@ -111,7 +108,7 @@ def result_of(batch: Document, args: Document) -> Iterator[bytes]:
 
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     batch = access.visible_batch(batch_id)
-    shown = access.current_record(batch)
+    shown = public_batch(batch)
     found = filter_page(ROW_FILTERS, partial(search_rows, batch))
     target = Target(path_to("batches", batch_id), batch_id, record=shown)
     why_not = run_refusal(batch)

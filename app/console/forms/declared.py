@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.auth.permissions import Permission
+from app.console.frame.times import iso
 from app.http.api import Schema
 from app.http.fields import Flag, Integer
 from app.operations import Operation
@@ -136,7 +137,7 @@ class Target(NamedTuple):
         """Return the id of the newest entry on the page, which a form sends back."""
         if self.entries is None:
             return ""
-        return str(self.entries[0]["Id"]) if self.entries else NOTHING_SEEN
+        return iso(self.entries[0]["At"]) if self.entries else NOTHING_SEEN
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.limits import over_limit
 from app.console.forms.object_names import Ambiguous, Choice, resolve
 from app.console.forms.reading import posted
-from app.console.frame.times import utc_field
+from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
 from app.console.stores import objects
 from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
@@ -34,7 +34,7 @@ from app.items.domain import NoRoom, NotEnoughItems
 from app.naming import parse_guid
 from app.players.domain import PlayerNameTaken
 from app.spells.domain import NoSpellSlot, SpellKnown
-from app.types import Document, decimal
+from app.types import Document
 from app.variables.domain import OtherType
 
 # The field that a refusal is about, if it is not the whole form.
@@ -53,6 +53,7 @@ SENT_BEFORE = (
     "This form was already sent with other values, and that change was made. To make another "
     "change, send it again."
 )
+LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 NO_PREVIEW = "Preview shows which slots would change."
 _FIELD = re.compile(r"[Tt]he field '(\w+)'")
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -101,7 +102,8 @@ class Submission:
     def can_ask(self) -> bool:
         """Whether its page offers to ask a colleague."""
         is_over = isinstance(self.error, OverLimit | NeedsApproval)
-        return (is_over or self.asks) and self.form.asks in kinds()
+        may_ask = (is_over or self.asks) and self.form.asks in kinds()
+        return may_ask and bool(guard.caller().rights.roles)
 
     @property
     def newer(self) -> list[Document]:
@@ -272,19 +274,9 @@ class Submission:
 
 
 def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
-    """Return the entries that are newer than those that a page showed; [] if unknown.
-
-    It compares the versions in the ids, because the shown entry need not be among these.
-    """
-    shown = _version(seen) if seen else math.inf
-    return [entry for entry in entries if _version(entry["Id"]) > shown]
-
-
-def _version(entry_id: str) -> float:
-    """Return the version in the id of an entry; minus infinity if there is none."""
-    _, _, version = [*entry_id.split(":"), "", ""][:3]
-    number = decimal(version)
-    return -math.inf if number is None else number
+    """Return the entries that are newer than the newest that a page showed; [] if unknown."""
+    shown = parsed(seen) or LONG_AGO
+    return [entry for entry in entries if entry["At"] > shown] if seen else []
 
 
 def note_refusal(error: QuartermasterError) -> None:

@@ -22,7 +22,6 @@ from app.naming import SEARCH_LENGTH, Lookup, name_key
 from app.notes.domain import visible_notes
 from app.paging import Window
 from app.players.store import Players
-from app.privacy.domain import DUE
 from app.types import Document, whole
 from app.users.store import Users
 
@@ -129,7 +128,7 @@ def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
     shown = list(cards)
     sees_users = guard.caller().may(Permission.USERS_READ)
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
-    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes", DUE)
+    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes")
     id_, noted = "_id", accounts
     if user_id == "UserId":
         id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
@@ -152,7 +151,6 @@ def marks_of(
     count = len(visible_notes((noted or {}).get("Notes")))
     words = {
         "deleted": ("bad", card["DeletedAt"]),
-        "to be erased": ("bad", (account or {}).get(DUE)),
         "banned": ("bad", penalties[BAN.flag]),
         "muted": ("bad", penalties[MUTE.flag]),
         f"{count} note{'' if count == 1 else 's'}": ("", count),

@@ -36,7 +36,6 @@ NEWS_WITHOUT_ENTRY = {
     "made": "Approved: the change is made.",
     "declined": "The request was declined.",
     "withdrawn": "The request was withdrawn.",
-    "erasure-planned": "The erasure is planned. Until then, you can withdraw it here.",
     "cancelled": "The batch was cancelled.",
     "batch-runs": "The batch was started.",
     "paused": "The batch is paused.",

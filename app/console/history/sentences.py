@@ -148,9 +148,6 @@ _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
     "Variables": _variable_lines,
     "Notes": lambda *_: [Line("Note hidden or shown again")],
     "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
-    "ErasureDue": lambda change, _: [
-        Line("Erasure planned" if change["After"] else "Erasure withdrawn")
-    ],
     "Name": _name_lines,
     "Limits": _limit_lines,
     "NeedsSecondFactor": lambda change, _: [

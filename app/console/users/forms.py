@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
 
 from flask import Response, request
@@ -20,7 +21,7 @@ from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, redirect_with_notice, see_other
 from app.console.game.forms import KICK, KILL, WARP
 from app.console.players.forms import note_form
-from app.console.stores import erasures, users
+from app.console.stores import users
 from app.http import tracing
 from app.http.intents import intent
 from app.http.masking import MASK
@@ -32,7 +33,7 @@ from app.notes.operations import NOTE_ON_USER
 from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.sign_ins import end_all, end_sign_in
 from app.privacy.domain import ErasureUnderWay
-from app.privacy.erasing import erase
+from app.privacy.erasing import begin, finish
 from app.privacy.operations import ERASE_USER
 from app.second_factor.management import reset as reset_factor
 from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
@@ -65,11 +66,6 @@ STAYS = Markup(
     "<b>Kept:</b> history, with ids and without names, because changes of items must stay "
     "traceable; and the ids, so that a restored backup does not bring the person back."
 )
-
-
-def waits() -> list[str]:
-    days = erasures.delay.days
-    return [f"It waits for {days} days. Until then, it can be withdrawn here."] if days else []
 
 
 def penalty_body(sent: Submission) -> Document:
@@ -130,13 +126,10 @@ def erase_user(sent: Submission, key: Lookup) -> Document:
     tracing.note(path=request.path.replace(key.text, MASK))
     require_no_approval("erasures")
     refuse_unknown("erasing a person, with all characters,")
-    try:
-        return erase(key, sent.args["Confirm"].strip(), intent(ERASE_USER))
-    except ErasureUnderWay:
-        record = erasures.find(key.id, key.text)
-        if record is None:
-            raise
-        return record
+    user_id = begin(key, sent.args["Confirm"].strip(), intent(ERASE_USER)).answer
+    with suppress(ErasureUnderWay):
+        finish(user_id)
+    return {"_id": user_id}
 
 
 def after_reset(outcome: tuple[Applied, bool], _: Submission, key: Lookup) -> Response:
@@ -196,17 +189,13 @@ ERASE = Form(
     card="Personal data",
     act=erase_user,
     body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
-    about=lambda target: [GOES.format(len(target.record["characters"])), STAYS, *waits()],
+    about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
     schema=ERASE_USER.arguments,
-    is_offered=lambda target: target.id != guard.caller().id and not target.record["due"],
+    is_offered=lambda target: target.id != guard.caller().id,
     confirm="What was erased cannot be brought back.",
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
-    lead=lambda record, *_, **__: (
-        redirect_with_notice("erasure-planned", path_to("users", record["_id"]))
-        if record.get("DueAt")
-        else see_other(path_to("users", record["_id"], "history"))
-    ),
+    lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),
     is_sensitive=True,
 )
 MAIL_CODE = Form(
@@ -249,7 +238,11 @@ SIGN_IN = Form(
     },
     about="For somebody of staff who has lost a phone or an address. Another colleague has to "
     "approve it. Then the second factor is removed, and all sign-ins end. A mail tells the person.",
-    is_offered=lambda target: not is_settable(target) and target.id != guard.caller().id,
+    is_offered=lambda target: (
+        not is_settable(target)
+        and target.id != guard.caller().id
+        and bool(guard.caller().rights.roles)
+    ),
     is_sensitive=True,
     lead=lambda asked, *_, **__: redirect_with_notice("asked", path_to("approvals", asked["_id"])),
 )

@@ -29,11 +29,9 @@ from app.console.frame.lists import (
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required, see_other
 from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
-from app.console.history.tables import table_entries
 from app.console.stores import cursors, erasures, personal_data, players, users
 from app.console.users.forms import FORMS
 from app.errors import NotFound
-from app.history.access import page as history_page
 from app.http.intents import reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.uploads import Pieces, download
@@ -44,7 +42,7 @@ from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
 from app.paging import Window
-from app.privacy.domain import DUE, ERASED_AT, SCHEDULE, public_erasure
+from app.privacy.domain import ERASED_AT, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.second_factor.domain import has_factor
 from app.types import Document
@@ -54,7 +52,7 @@ from app.users.store import RECORD
 SORTS = {"name": ("name", True), "email": ("email", True)}
 LABELS = {"name": "By name", "email": "By address"}
 TABS = ("account", "history", "notes", "keys", "sign-ins")
-READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT, DUE)
+READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT)
 SIGN_INS = 25
 
 # Returns the content of a tab from an account and its entries.
@@ -150,7 +148,7 @@ def user_page(
 
 def describe_erased(id_: str, entries: list[Document]) -> Document | None:
     """Return the record of an erasure, if any; None if there are no entries of history either."""
-    record = erasures.find(id_, None)
+    record = erasures.find(id_)
     offer_no_undo(entries)
     return {"erasure": record and public_erasure(record)} if record or entries else None
 
@@ -170,19 +168,12 @@ def account_facts(user: Document) -> dict[str, Any]:
         # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
         "code": None if all_role_names(user) or not guard.is_peer(user) else shown_code(user, now),
         "has_factor": has_factor(user),
-        "due": user.get(DUE),
     }
 
 
 def account_content(user: Document, _: Any) -> dict[str, Any]:
     characters = map(player_card, players.list_of_user(user["_id"]))
-    wanted: Any = ({"operation": SCHEDULE}, 1, ("user",), user["_id"])
-    planned = table_entries(history_page(*wanted).values) if user.get(DUE) else []
-    return {
-        "characters": with_marks(characters, "UserId"),
-        "planned": planned,
-        **actions_part(user["_id"]),
-    }
+    return {"characters": with_marks(characters, "UserId"), **actions_part(user["_id"])}
 
 
 def notes_content(user: Document, _: Any) -> dict[str, Any]:

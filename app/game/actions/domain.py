@@ -177,6 +177,15 @@ def is_answered(action: Document) -> bool:
     return _is_written(action.get("Done")) or _is_written(action.get("Error"))
 
 
+def is_withdrawable(action: Document) -> bool:
+    """Tell whether a letter was not taken, or a restart not answered, and neither withdrawn."""
+    if action.get("Withdrawn") is not None:
+        return False
+    if action["Kind"] == LETTER:
+        return action.get("Taken") is None
+    return action["Kind"] == RESTART and not is_answered(action)
+
+
 def error_of(action: Document) -> str | None:
     """Return the reason that a game gave for refusing an action; None if there is none."""
     error = action.get("Error")

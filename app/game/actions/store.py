@@ -11,26 +11,25 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
-from pymongo.database import Database
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
 from app.changes import Applied, Intent
-from app.errors import KeyReused, OutcomeUnknown, Unavailable
+from app.errors import KeyReused, Unavailable
 from app.game.actions.domain import (
     ANSWER_FIELDS,
     ENDED,
     LETTER,
     LOOKED_WITHIN,
-    RESTART,
-    WITHDRAWABLE,
     ActionNotFound,
     CannotWithdraw,
     NoGame,
     is_answered,
+    is_withdrawable,
     new_action,
     request_key,
     state_of,
@@ -39,11 +38,9 @@ from app.game.actions.domain import (
 from app.limits import Limiter
 from app.paging import CursorPage
 from app.request_scope import wait_deadline, working
-from app.storage.bulk import FreeTexts
 from app.storage.client import Storage
-from app.storage.committed import confirm, majority_holds
-from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain
+from app.storage.fence import ERASURES, require_not_erased
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -56,7 +53,6 @@ from app.storage.schema.shapes import (
     TEXT_OR_NULL,
     object_shape,
 )
-from app.storage.update_from_difference import as_read
 from app.types import Document
 
 OBJECT: Document = {"bsonType": "object"}
@@ -101,8 +97,6 @@ GAMES = CollectionPlan(
 )
 WAIT_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
-# Fields with free text of staff or of the game.
-TEXTS = ["Arguments", "Reason", "Error", "Result"]
 
 
 class ActionFilters(NamedTuple):
@@ -119,47 +113,41 @@ class Actions:
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._actions = primary[ACTIONS.name]
         self._games = primary[GAMES.name]
-        self._journals = storage.journals
-        self._erasures = ErasureRecords(storage.db)
+        self._entries = storage.entries
+        self._erasures = storage.db[ERASURES.name]
+        self._transactions = storage.transactions
         self._waiters = Limiter("Too many requests wait for the game", waiters)
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
     def ask(self, subject: Document, intent: Intent) -> Applied:
         """Store an action for the game, once per Idempotency-Key."""
-        if earlier := self.find_earlier(subject, intent):
+        step = partial(self._ask, subject, intent)
+        return self._transactions.run(step, "action", intent.key is not None)
+
+    def _ask(self, subject: Document, intent: Intent) -> Applied:
+        if earlier := self._find_earlier(subject, intent):
             return earlier
         if intent.operation != LETTER and not self.is_game_looking():
             raise NoGame
         now = self.now()
         action = new_action(str(uuid.uuid4()), subject, intent, now)
-        try:
-            self._actions.insert_one({**action, **self._journals.expiry_of(now)})
-        except DuplicateKeyError:
-            earlier = self.find_earlier(subject, intent)
-            if earlier is None:
-                # The earlier action was rolled back, or has expired.
-                message = "The same request is already being processed; please try again."
-                raise Unavailable(message, retry_after=1) from None
-            return earlier
-        except PyMongoError as error:
-            if intent.key is None and explain(error):
-                raise OutcomeUnknown from error
-            raise
-        by = action["By"]
-        named = {by["UserId"]: by["Name"], subject["Id"]: subject["Name"]}
-        self._erasures.reopen_named(named, lambda: texts_of(action))
+        named = [subject["Id"]]
+        require_not_erased(self._erasures, named, action, players=named)
+        self._actions.insert_one({**action, **self._entries.expiry_of(now)})
         return Applied(action)
 
     def find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
         """Return the action of the same request from before; None if it is new."""
+        return self._transactions.run(partial(self._find_earlier, subject, intent))
+
+    def _find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
         if intent.key is None:
             return None
-        found = self._actions.find_one({"RequestKey": request_key(subject, intent)})
+        where = {"RequestKey": request_key(subject, intent)}
+        found = self._transactions.run(lambda: self._actions.find_one(where))
         if found is None:
             return None
-        # A primary that is cut off may be the only one that has it.
-        confirm(self._actions, {"_id": found["_id"]})
         found = valid_action(found)
         if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
@@ -170,18 +158,19 @@ class Actions:
 
         Repeating it changes nothing. A game answers a restart only while it is not withdrawn.
         """
-        withdrawn = {"Withdrawn": self.now()}
-        now = {**withdrawn, "Taken": self.now(), "ItemsDue": False}
-        waiting = {"_id": action_id, "Kind": {"$in": WITHDRAWABLE}, "Taken": None}
-        self._actions.update_one(waiting, {"$set": now})
-        unanswered = dict.fromkeys(("Done", "Error", "Withdrawn"))
-        counting = {"_id": action_id, "Kind": RESTART, **unanswered}
-        self._actions.update_one(counting, {"$set": withdrawn})
+        return self._transactions.run(partial(self._withdraw, action_id), "action", has_key=True)
+
+    def _withdraw(self, action_id: str) -> Document:
         action = self.get(action_id)
-        confirm(self._actions, {**_as_answered(action), "Withdrawn": as_read(action, "Withdrawn")})
-        if state_of(action, self.now()) != "withdrawn":
+        if state_of(action, self.now()) == "withdrawn":
+            return action
+        if not is_withdrawable(action):
             raise CannotWithdraw
-        return action
+        fields: Document = {"Withdrawn": self.now()}
+        if action.get("Taken") is None:
+            fields |= {"Taken": self.now(), "ItemsDue": False}
+        self._actions.update_one({"_id": action_id}, {"$set": fields})
+        return {**action, **fields}
 
     def is_game_looking(self) -> bool:
         """Tell whether a game has polled for actions recently."""
@@ -196,9 +185,7 @@ class Actions:
 
     def wait(self, action: Document) -> Document:
         """Wait until an action is answered or the time is over; return its latest state."""
-        if state_of(action, self.now()) in ENDED:
-            confirm(self._actions, _as_answered(action))
-        else:
+        if state_of(action, self.now()) not in ENDED:
             # The action is stored and may still be done, so a failed wait is not an error.
             with suppress(Unavailable), working(self._waiters):
                 action = self._wait(action)
@@ -206,13 +193,18 @@ class Actions:
         return action
 
     def _wait(self, action: Document) -> Document:
+        def read() -> Document:
+            found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
+            return {**action, **found}
+
         try:
             for pause in _pauses(wait_deadline(self.wait_seconds)):
                 time.sleep(pause)
-                found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
-                answered = {**action, **found}
-                if is_answered(answered) and majority_holds(self._actions, _as_answered(answered)):
-                    return answered
+                if is_answered(read()):
+                    # Until a majority holds the game's answer, it may be rolled back.
+                    answered = self._transactions.run(read)
+                    if is_answered(answered):
+                        return answered
         except PyMongoError as error:
             if not explain(error):
                 raise
@@ -237,33 +229,6 @@ class Actions:
         """Yield the actions about some documents, and those that an account requested."""
         where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
         yield from map(valid_action, self._actions.find(where, sort=NEWEST_FIRST))
-
-
-class ActionTraces(FreeTexts):
-    """Personal data in the actions of one database, for erasures."""
-
-    def __init__(self, db: Database[Document]) -> None:
-        self._actions = db[ACTIONS.name]
-        super().__init__(self._actions, *TEXTS)
-
-    def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
-        """Delete the actions about a person; of the author of others, keep only the id."""
-        yield self._actions.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
-        own = {"By.UserId": user_id, "By.Name": {"$ne": None}}
-        # The erased account can no longer repeat the request.
-        hidden = {"By.Key": "", "RequestKey": "", "Fingerprint": ""}
-        nameless = {"$set": {"By.Name": None, "RequestId": None}, "$unset": hidden}
-        yield self._actions.update_many(own, nameless).modified_count
-
-
-def texts_of(action: Document) -> Iterator[Any]:
-    """Yield the free texts of an action."""
-    yield from (action.get(name) for name in TEXTS)
-
-
-def _as_answered(action: Document) -> Document:
-    """Return the filter that the taker and the answer of an action are as they were read."""
-    return {name: as_read(action, name) for name in ("_id", "Taken", "Done", "Error")}
 
 
 def _pauses(deadline: float) -> Iterator[float]:

@@ -27,8 +27,7 @@ def list_events(args: Document) -> Response:
     """List changes in the order in which they became history
 
     Oldest first, the same ones as `listHistory` shows. `Next` is always present: send it as
-    `after` to get what is new. Each change comes exactly once; a gap in the `Number` of a subject
-    would show a missing one.
+    `after` to get what is new. Each change comes exactly once.
     """
     after = args.get("after", "")
     if after == NOW:

@@ -25,7 +25,7 @@ class EventSchema(EntrySchema):
         1,
         allow_none=True,
         example=3,
-        description="The number of the change of its subject, without gaps.",
+        description="Of changes before release 0.4.0: the number of the change of its subject.",
     )
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 import bson
 from pymongo.read_preferences import ReadPreference
 
-from app.errors import InvalidCursor
+from app.errors import InvalidCursor, Unavailable
 from app.history.store import History
 from app.paging import CursorPage
 from app.storage.client import Storage
-from app.storage.committed import majority_holds
-from app.storage.events import BEGINNING, EventLog, Place, PlaceLost
-from app.storage.journal import HISTORY
+from app.storage.events import BEGINNING, EVENTS, EventLog, Place, PlaceLost
+from app.storage.history import HISTORY
 from app.types import Document
 
 LIST_NAME = b"events "
@@ -25,6 +25,8 @@ MOST_READ = 2000
 class Events:
     def __init__(self, storage: Storage, history: History) -> None:
         self._log = EventLog(storage.db)
+        self._events = storage.db[EVENTS.name]
+        self._transactions = storage.transactions
         self._entries = storage.db[HISTORY.name].with_options(
             read_preference=ReadPreference.PRIMARY
         )
@@ -48,6 +50,10 @@ class Events:
                         if entry_id in found and found[entry_id]["Subject"]["Kind"] in kinds:
                             entries.append(found[entry_id])
         except PlaceLost:
+            # A primary that is cut off may not know the place yet. It commits nothing.
+            at_place = {"_id": place.number, "Stamp": place.stamp}
+            if self._transactions.holds(self._events, at_place):
+                raise Unavailable("The events are not complete yet; please try again.") from None
             raise InvalidCursor(
                 "Is older than what is kept, or from before a backup was restored: begin anew."
             ) from None
@@ -59,11 +65,10 @@ class Events:
 
     def _read(self, entry_ids: Sequence[str]) -> dict[str, Document]:
         found = self._find(entry_ids)
-        missing = [id_ for id_ in entry_ids if id_ not in found]
         # A missing entry has normally expired, which happens before its place in the log expires.
-        # But a primary that is cut off may lack it: then this write fails, and no entry is skipped.
-        if missing and majority_holds(self._entries, {"_id": {"$in": missing}}):
-            found = self._find(entry_ids)
+        # But a primary that is cut off may lack it. It commits nothing, so that none is skipped.
+        if len(found) < len(entry_ids):
+            found = self._transactions.run(partial(self._find, entry_ids))
         return found
 
     def _find(self, entry_ids: Sequence[str]) -> dict[str, Document]:

@@ -10,7 +10,7 @@ from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
-from app.errors import NotFound, Unavailable
+from app.errors import Conflict, NotFound, Unavailable
 from app.execution import change_route
 from app.game.actions.domain import (
     ActionNotFound,
@@ -21,7 +21,7 @@ from app.game.actions.domain import (
 )
 from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE
 from app.game.server.operations import SAVE
-from app.game.server.saving import WasErased, save_character, save_characters
+from app.game.server.saving import save_character, save_characters
 from app.game.server.schemas import (
     AnswerArgs,
     AnsweredSchema,
@@ -42,7 +42,7 @@ from app.http.masking import masked
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.openapi.examples import ACTION, GAME, PLAYER_ID
-from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted
+from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted, WasErased
 from app.players.store import Players
 from app.types import Document
 
@@ -172,7 +172,7 @@ def answer_action(args: Document, action_id: str) -> Document:
     """
     error = masked(args["Error"]) if args["Error"] else None
     action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])
-    with suppress(Unavailable):  # the service tries again later
+    with suppress(Conflict, NotFound, Unavailable):  # the service tries again later
         letters.give(action["_id"])
     return public_action(action, actions.now())
 

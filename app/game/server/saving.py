@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
 from app.auth.spending import refuse_unknown, unaskable
 from app.changes import Applied
 from app.errors import (
-    Busy,
-    Conflict,
     Invalid,
     InvalidField,
     KeyReused,
-    NotFound,
     QuartermasterError,
     Unavailable,
 )
@@ -25,17 +23,16 @@ from app.http.fields import INT64
 from app.http.intents import keyed_intent
 from app.http.masking import masked
 from app.http.parser import load
-from app.players.domain import name_lengths, require_name
+from app.players.domain import WasErased, name_lengths, require_name
 from app.players.store import Players
-from app.privacy.store import Erasures
 from app.request_scope import wait_deadline
 from app.storage.bulk import encode
 from app.storage.errors import DatabaseError, explain
+from app.storage.fence import BeingErased
 from app.transfer.records import PlayerRecord
 from app.transfer.validate import DEEPEST
 from app.types import Document, is_deep
 
-ATTEMPTS = 5
 # Fields of staff, of erasures, and those that a former release derived.
 OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})
 # Required fields of a new character.
@@ -44,12 +41,7 @@ NEEDED = ("Name", "UserId")
 SAVING_TIME = 0.8
 NOT_TRIED = "There was no time left to save this character; please send it again."
 
-erasures = current(Erasures)
 players = current(Players)
-
-
-class WasErased(Conflict):
-    sentence = "The player belongs to somebody who was erased."
 
 
 class Saved(NamedTuple):
@@ -110,25 +102,16 @@ def save_character(
     record = PlayerRecord(sizes)
     values = {name: value for name, value in body.items() if name != "Version"}
     fields = _checked(record, player_id, values, name_lengths(sizes))
-    if erasures.erased_ids([player_id, fields.get("UserId", player_id)]):
-        raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
     meant = keyed_intent(SAVE, told, unrecorded=("Body",))
     if is_one_of_many and meant.key is not None:
         meant = meant._replace(key=f"{meant.key} {player_id}")
     stored, unrecorded = record.stored_fields(fields), sizes["UNRECORDED_FIELDS"]
-    for _ in range(ATTEMPTS):
-        if saved := players.save(player_id, stored, version, meant, unrecorded):
-            # If an earlier attempt created the character, the answer comes from its entry.
-            return Saved(saved, is_new=saved.answer is None)
-        if version is not None:
-            # The version that the game has read no longer exists.
-            raise NotFound("player", player_id)
-        if made := players.insert(_new(record, player_id, fields), meant):
-            if erasures.reopen_named({fields["UserId"]: fields["Name"]}):
-                raise WasErased
-            return Saved(made, is_new=True)
-    raise Busy("player")
+    new = partial(_new, record, player_id, fields)
+    try:
+        return Saved(*players.save(player_id, stored, version, meant, new, unrecorded))
+    except BeingErased:
+        raise WasErased from None
 
 
 def _version(body: dict[str, Any]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from app.changes import Intent, Origin
-from app.errors import Conflict, Invalid, InvalidField, NotFound, Unavailable
+from app.errors import Conflict, Invalid, InvalidField, NotFound
 from app.game.actions.domain import (
     LETTER,
     LOOKED_WITHIN,
@@ -20,7 +21,7 @@ from app.game.actions.domain import (
     AnsweredOtherwise,
     NotTaken,
 )
-from app.game.actions.store import ACTIONS, GAMES, texts_of
+from app.game.actions.store import ACTIONS, GAMES
 from app.items.operations import GIVE
 from app.items.store import Catalogue
 from app.items.transfers.domain import receive
@@ -29,10 +30,7 @@ from app.naming import Lookup
 from app.players.store import Players
 from app.storage.bulk import encode
 from app.storage.client import Storage
-from app.storage.committed import committed, confirm, confirm_absent
-from app.storage.erasure_records import ErasureRecords
-from app.storage.unfinished import Unfinished
-from app.storage.update_from_difference import as_read
+from app.storage.fence import ERASURES, erased_people
 from app.types import Document, is_deep
 
 LARGEST_RESULT, DEEPEST = 4096, 20
@@ -57,7 +55,7 @@ class TakenActions:
     def __init__(self, storage: Storage) -> None:
         self._actions = storage.db[ACTIONS.name]
         self._games = storage.db[GAMES.name]
-        self._erasures = ErasureRecords(storage.db)
+        self._transactions = storage.transactions
         self.now = storage.clock.now
 
     def look(self, taker: Taker) -> None:
@@ -111,66 +109,68 @@ class TakenActions:
         """Store the answer to an action that a game server has taken; idempotent."""
         _require_small(result)
         said: Document = {"Error": error, "Result": result}
-        mine = {"_id": action_id, **_taken_by(taker)}
-        unanswered = {**mine, "Done": None, "Error": None, "Withdrawn": None}
-        done = None if error else self.now()
-        self._actions.update_one(unanswered, {"$set": {**said, "Done": done}})
+        step = partial(self._answer, action_id, taker, said)
+        return self._transactions.run(step, "action", has_key=True)
+
+    def _answer(self, action_id: str, taker: Taker, said: Document) -> Document:
         action = self._actions.find_one({"_id": action_id})
         if action is None:
-            confirm_absent(self._actions, {"_id": action_id})
             raise ActionNotFound(action_id)
-        self._erasures.reopen_named({}, lambda: texts_of(action))
-        # The answer or the taker that was read may still be rolled back.
-        names = ("TakenBy", "TakerId", "Done", "Error", "Withdrawn")
-        read = {name: as_read(action, name) for name in names}
-        confirm(self._actions, {"_id": action_id, **read})
         if any(action.get(name) != value for name, value in _taken_by(taker).items()):
             raise NotTaken(action_id, taker.game)
         if action.get("Withdrawn"):
             raise ActionWithdrawn(action_id)
-        if any(action.get(name) != value for name, value in said.items()):
-            raise AnsweredOtherwise(action_id)
-        return action
+        if action.get("Done") is not None or action.get("Error") is not None:
+            if any(action.get(name) != value for name, value in said.items()):
+                raise AnsweredOtherwise(action_id)
+            return action
+        answered = {**said, "Done": None if said["Error"] else self.now()}
+        self._actions.update_one({"_id": action_id}, {"$set": answered})
+        return {**action, **answered}
 
 
 class Letters:
-    """Gives players the items of letters that the game has delivered (app/storage/unfinished.py).
+    """Gives players the items of letters that the game has delivered.
 
-    Until the game writes Done, the items belong to the letter. Then the service gives them, once:
-    the entry of the player has a key that is unique to the letter.
+    Until the game writes Done, the items belong to the letter. Then one transaction gives them and
+    notes so in the letter. Whoever finds that they are due does it: the request that brings the
+    answer, or a worker, if a game with a driver has answered or there was no room.
     """
 
     def __init__(self, storage: Storage, players: Players, catalogue: Catalogue) -> None:
         self._actions = storage.db[ACTIONS.name]
+        self._erasures = storage.db[ERASURES.name]
+        self._transactions = storage.transactions
         self._players, self._catalogue, self._now = players, catalogue, storage.clock.now
 
-    def unfinished(self) -> Unfinished:
-        return Unfinished("letter with items", self._ids, self.give)
-
-    def _ids(self) -> Sequence[str]:
-        return [letter["_id"] for letter in self._actions.find(DELIVERED, ["_id"])]
+    def give_due(self) -> None:
+        """Give the items of all letters that were delivered, where the player has room."""
+        for letter in self._actions.find(DELIVERED, ["_id"]):
+            with suppress(Conflict, NotFound):
+                self.give(letter["_id"])
 
     def give(self, letter_id: str) -> None:
-        """Give the items of a delivered letter, or raise Unavailable while there is no room."""
-        # The game's answer may still be rolled back.
-        letter = committed(self._actions).find_one({"_id": letter_id, **DELIVERED})
+        """Give the items of a letter if it was delivered; raise while the player has no room."""
+        self._transactions.run(partial(self._give, letter_id), "letter", has_key=True)
+
+    def _give(self, letter_id: str) -> None:
+        letter = self._actions.find_one({"_id": letter_id, **DELIVERED})
         if letter is None:
             return
         by, items = letter["By"], letter["Arguments"]["Items"]
-        sender = Origin(
-            by["UserId"], by["Name"], letter["Via"], None, letter["Reason"], by.get("Key")
-        )
-        # Clients send keys of ASCII only.
+        if erased_people(self._erasures, [by["UserId"]]):
+            sender = Origin(None, "", "service")
+        else:
+            via, why = letter["Via"], letter["Reason"]
+            sender = Origin(by["UserId"], by["Name"], via, None, why, by.get("Key"))
         # Filters and reports look at one item, as of a gift.
         only = {name: items[0][name] for name in ("ItemId", "Quantity") if len(items) == 1}
+        # Clients send keys of ASCII only.
         meant = Intent(GIVE.name, sender, {"Letter": letter_id, **only}, key=f"✉{letter_id}")
         came = [{"Path": "Inventory", "Before": item, "After": None} for item in items]
         limits = self._catalogue.limits
         rule = partial(receive, changes=came, bankoverflow=True, limits_of=limits)
-        try:
-            self._players.change(Lookup.parse(letter["Subject"]["Id"]), CONTAINERS, rule, meant)
-        except (Conflict, NotFound) as error:
-            raise Unavailable(str(error)) from error
+        self._players.change(Lookup.parse(letter["Subject"]["Id"]), CONTAINERS, rule, meant)
         given = {"ItemsDue": False, "GivenAt": self._now()}
         self._actions.update_one({"_id": letter_id}, {"$set": given})
 

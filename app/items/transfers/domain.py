@@ -1,31 +1,17 @@
-"""Items that move from one player to another: the rules for both, and the mark in between. Pure.
-
-The sender keeps a mark (TRANSFER) with the items that have left its slots, until the receiver has
-them. So at any time each item is in one place: with the sender, in the mark, or with the receiver.
-"""
+"""Items that move from one player to another: the rules for both. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from app.changes import Change, Intent, Origin, Rule, field_changes
+from app.changes import Change
 from app.errors import Conflict
 from app.items.domain import Limits, NoRoom, is_plain, take
 from app.items.undo import CONTAINERS, Move, moves_of, put, undo
-from app.players.domain import SUBJECT, TRANSFER, require_no_transfer
 from app.types import Document
 
 LimitsOf = Callable[[str], Limits]
-# Items that come back to a sender without room go to slots that the player cannot use yet, instead
-# of being lost. These are the largest slot number and quantity that can be stored.
-LAST_SLOT, LARGEST_STACK = 9999, 2**31 - 1
-
-
-class Withdrawn(Conflict):
-    """The sender no longer has the mark."""
-
-    sentence = "The transfer was withdrawn, or the game has overwritten the sender: look at both."
 
 
 class PairIncomplete(Conflict):
@@ -33,25 +19,12 @@ class PairIncomplete(Conflict):
     sentence = "The transfer cannot be undone: the change of the other player is no longer kept."
 
 
-class Side(NamedTuple):
-    """One of the two players of a transfer: its id, its rule, and the intent of its entry."""
-
-    id: str
-    rule: Rule
-    intent: Intent
-
-
-def take_any(player: Document, *, itemid: str, quantity: int) -> Change:
+def take_any(
+    player: Document, *, itemid: str, quantity: int, answer: Document | None = None
+) -> Change:
     """Take items out of the inventory; a filled bag goes with what is in it."""
-    return take(player, itemid=itemid, quantity=quantity, is_filled=lambda _: False)
-
-
-def send(player: Document, *, rule: Rule, mark: Document) -> Change:
-    """Move items from the slots into the mark. The entry follows when the receiver has them."""
-    require_no_transfer(player)
-    change = rule(player)
-    kept = {**mark, "Changes": field_changes(SUBJECT, player, change.fields)}
-    return Change({**change.fields, TRANSFER: kept}, kept, has_entry=False)
+    change = take(player, itemid=itemid, quantity=quantity, is_filled=lambda _: False)
+    return change._replace(answer=answer)
 
 
 def receive(
@@ -84,43 +57,3 @@ def take_back(player: Document, *, changes: list[Document], limits_of: LimitsOf)
     return undo(
         player, changes=changes, limits_of=limits_of, is_filled=lambda _: False, has_bags=True
     )
-
-
-def settle(player: Document, *, mark_id: Any, answer: Document | None) -> Change:
-    """Remove the mark, and record the change: the receiver has the items."""
-    mark = _open_mark(player, mark_id)
-    if mark is None:
-        raise Withdrawn
-    return Change({TRANSFER: None}, answer, recorded=mark["Changes"])
-
-
-def withdraw(player: Document, *, mark_id: Any, limits_of: LimitsOf) -> Change:
-    """Put the items of the mark back into their slots, and remove the mark."""
-    mark = _open_mark(player, mark_id)
-    if mark is None:
-        return Change({}, None)
-    try:
-        change = take_back(player, changes=mark["Changes"], limits_of=limits_of)
-    except NoRoom:
-        change = take_back(player, changes=mark["Changes"], limits_of=_without_limits)
-    return Change({**change.fields, TRANSFER: None}, None, has_entry=False)
-
-
-def _open_mark(player: Document, mark_id: Any) -> Document | None:
-    mark = player.get(TRANSFER)
-    return mark if isinstance(mark, dict) and mark.get("Id") == mark_id else None
-
-
-def _without_limits(_: str) -> Limits:
-    return Limits(LAST_SLOT + 1, LAST_SLOT + 1, LARGEST_STACK)
-
-
-def stored_intent(intent: Intent) -> Document:
-    """Return an intent as a mark stores it, so that any worker can write its entry."""
-    entry = intent.undoes
-    undoes = entry and {name: entry[name] for name in ("_id", "Stamp", "Subject")}
-    return {**intent._asdict(), "origin": intent.origin._asdict(), "undoes": undoes}
-
-
-def loaded_intent(stored: Document) -> Intent:
-    return Intent(**{**stored, "origin": Origin(**stored["origin"])})

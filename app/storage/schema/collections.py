@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pymongo
-from pymongo import IndexModel
+from pymongo import IndexModel, MongoClient
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
@@ -96,18 +96,25 @@ def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> 
     """Yield the documents that prevent a unique index."""
     if not index.get("unique"):
         return
-    (field,) = index["key"]
-    by_value = {"_id": f"${field}", "ids": {"$push": "$_id"}, "count": {"$sum": 1}}
-    stages: list[Document] = [{"$group": by_value}, {"$match": {"count": {"$gt": 1}}}]
+    fields = [*index["key"]]
+    is_there = {field: {"$exists": True} for field in fields if index.get("sparse")}
+    values = [{"$ifNull": [f"${field}", None]} for field in fields]
+    stages: list[Document] = [
+        {"$match": index.get("partialFilterExpression", is_there)},
+        {"$group": {"_id": values, "ids": {"$push": "$_id"}, "count": {"$sum": 1}}},
+        {"$match": {"count": {"$gt": 1}}},
+    ]
     with pymongo.timeout(LONG_WORK_SECONDS):
         for found in db[name].aggregate(stages, allowDiskUse=True):
-            yield f"{field} {found['_id']!r} is shared by {', '.join(map(str, found['ids']))}"
+            ids = ", ".join(map(str, found["ids"]))
+            yield f"{fields[0]} {found['_id'][0]!r} is shared by {ids}"
 
 
 def init_collections(db: Database[Document], plans: Plans) -> None:
     """Create the collections with their validators, but no indexes: a bulk load comes first."""
     refuse_unfit_server(db)
     migrations.refuse_newer(db)
+    migrations.refuse_older(db)
     for plan in plans:
         _set_validator(db, plan.name, validation(plan))
 
@@ -143,7 +150,7 @@ def _update_validator(db: Database[Document], name: str, wanted: Document) -> No
 
 def _create_indexes(db: Database[Document], plan: CollectionPlan, more_tries: int = 3) -> None:
     try:
-        db[plan.name].create_indexes(list(plan.indexes))
+        db[plan.name].create_indexes([one for one in plan.indexes if _is_known(db, one)])
     except OperationFailure as error:
         # Another process that prepares the database may drop an index that this one builds.
         if not more_tries or error.code not in (*INDEX_CONFLICTS, INDEX_BUILD_ABORTED):
@@ -151,6 +158,12 @@ def _create_indexes(db: Database[Document], plan: CollectionPlan, more_tries: in
         for index in plan.indexes:
             _drop_conflicting(db, plan.name, index)
         _create_indexes(db, plan, more_tries - 1)
+
+
+def _is_known(db: Database[Document], one: IndexModel) -> bool:
+    """Return whether the server knows such indexes: to mongomock, a partial one is a whole one."""
+    partial = one.document.get("unique") and "partialFilterExpression" in one.document
+    return not partial or isinstance(db.client, MongoClient)
 
 
 def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:

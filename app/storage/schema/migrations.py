@@ -1,4 +1,4 @@
-"""Migrations: ordered steps from the database of any earlier release to the current schema.
+"""Migrations: ordered steps from the database of release 0.3.0 to the current schema.
 
 The SchemaVersion of a database is the number of steps it has taken. Each step is idempotent and
 finds the remaining work by itself: it may be killed and repeated, and several processes may run it
@@ -8,7 +8,6 @@ concurrently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 
 from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
@@ -19,27 +18,24 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 from app.auth.permissions import permissions_of_scopes
 from app.errors import QuartermasterError
 from app.former_names import carry_names
-from app.naming import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
+from app.naming import email_key, name_key, name_tails
 from app.storage.bulk import batches
 from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
-from app.storage.history_entries import EMPTY_FIELDS
+from app.storage.schema import upgrade
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
+from app.storage.schema.upgrade import UpgradeRefused
 from app.storage.search_fields import history_document
 from app.types import Document
 
 Step = Callable[[Database[Document]], None]
 
 VERSIONS = "schema"
-# The SchemaVersion of the first release, 0.2.0; a database without one is new.
-FIRST = 6
+# The SchemaVersion of release 0.3.0; a database without one is new.
+FIRST = 12
 SCHEMA_VERSIONS = CollectionPlan(VERSIONS, object_shape({"_id": TEXT, "SchemaVersion": COUNT}))
 ONLY = {"_id": "schema"}
 INDEX_NOT_FOUND = 27
-# NamespaceNotFound and NamespaceExists.
-RENAMED_BEFORE = (26, 48)
-# Nothing is deleted: the game's former items stay under this name until the operator drops them.
-FORMER_ITEMS = "items_before_objects"
 # Collections of earlier releases that nothing reads any more.
 SUPERFLUOUS = ("password_costs", "attempts", "reset_mails")
 # This collection exists while a restore is not finished.
@@ -53,6 +49,13 @@ class RestoreUnfinished(QuartermasterError):
     )
 
 
+class DatabaseTooOld(UpgradeRefused):
+    sentence = (
+        "The database '{name}' is at SchemaVersion {version}, from before release 0.3.0: run "
+        "quartermaster db init of 0.3.0 first, and then that of this release."
+    )
+
+
 class DatabaseTooNew(QuartermasterError):
     """A newer release has migrated the database to a schema that this one does not support."""
 
@@ -62,56 +65,6 @@ class DatabaseTooNew(QuartermasterError):
             f"above {CURRENT}: run the newer program, or restore a backup from before it."
         )
         self.version = version
-
-
-def begin_history(db: Database[Document]) -> None:
-    """Add a Journal to every document, with entries instead of bare Idempotency-Keys."""
-    for kind in ("player", "user", "bag"):
-        collection = db[f"{kind}s"]
-        collection.update_many({"Journal": {"$exists": False}}, {"$set": {"Journal": []}})
-        keyed = collection.find({"Journal.Key": {"$exists": True}}, ["Name", "Journal"])
-        for batch in batches(keyed):
-            _write(collection, [_with_entries(kind, document) for document in batch])
-
-
-def _with_entries(kind: str, document: Document) -> UpdateOne:
-    subject = {"Kind": kind, "Id": document["_id"], "Name": document.get("Name")}
-    # It was a ring buffer that contained nulls, and a game may have written anything.
-    journal = [
-        _entry_of_key(subject, number, found)
-        for number, found in enumerate(document["Journal"])
-        if isinstance(found, dict) and isinstance(found.get("At"), datetime)
-    ]
-    same = {"_id": document["_id"], "Journal": document["Journal"]}
-    return UpdateOne(same, {"$set": {"Journal": journal}})
-
-
-def _entry_of_key(subject: Document, number: int, found: Document) -> Document:
-    """Return the entry of a change by 0.2.0, which only recorded its key and its answer."""
-    operation = found.get("Operation")
-    return {
-        **EMPTY_FIELDS,
-        "_id": f"{subject['Kind']}:{subject['Id']}:before-{number}",
-        "At": found["At"],
-        "Subject": subject,
-        "Operation": "set-variable" if operation == "set" else operation,
-        "Via": "api",
-        "Changes": [],
-        "Stamp": f"{found['At'].isoformat()} {found.get('Key')}",
-        "IdempotencyKey": found.get("Key"),
-        "Fingerprint": found.get("Fingerprint"),
-        "Answer": found.get("Answer"),
-    }
-
-
-def move_items_into_objects(db: Database[Document]) -> None:
-    """Move the items of a game with their stack limits into the catalogue."""
-    _rename(db, "items", FORMER_ITEMS)
-    for batch in batches(db[FORMER_ITEMS].find({})):
-        found = [(parse_guid(str(item["_id"])), item) for item in batch]
-        moved = [_as_object(id_, item) for id_, item in found if id_]
-        inserts = [UpdateOne({"_id": o["_id"]}, {"$setOnInsert": o}, upsert=True) for o in moved]
-        _write(db["objects"], inserts)
 
 
 def only_schema(db: Database[Document]) -> None:
@@ -221,25 +174,6 @@ def _with_former(document: Document, path: str, had: list[Document]) -> UpdateOn
     return UpdateOne(same, {"$set": {f"{path}FormerNames": former}})
 
 
-def _rename(db: Database[Document], name: str, new: str) -> None:
-    """Rename a collection if it exists and the new name is free."""
-    if name in db.list_collection_names():
-        try:
-            db[name].rename(new)
-        except OperationFailure as error:
-            if error.code not in RENAMED_BEFORE:  # by another process or an earlier attempt
-                raise
-
-
-def _as_object(id_: str, item: Document) -> Document:
-    name = item.get("Name")
-    name = name[:NAME_LENGTH] if isinstance(name, str) else ""
-    name = "".join(letter if letter.isprintable() else " " for letter in name)
-    own = {"_id": id_, "Type": "item", "Name": name, "NameKey": name_key(name)}
-    derived = {"NameTails": name_tails(name_key(name)), "Version": 0, "Journal": []}
-    return {**item, **own, **derived}
-
-
 # Permissions of which a part became one of its own, and the older scopes that lacked this part.
 SPLIT = {
     "moderate.mute": ("moderate.kick", "users.change"),
@@ -273,12 +207,6 @@ def _with_permissions(user: Document) -> Iterator[UpdateOne]:
 
 
 STEPS: list[Step] = [
-    begin_history,
-    move_items_into_objects,
-    only_schema,  # notes, sessions and samples
-    only_schema,  # keys, budgets and erasures
-    only_schema,  # actions, games and events
-    only_schema,  # batches, their rows and parts
     restore_by_stamps,
     keep_former_names,
     compose_folded_names,
@@ -296,8 +224,11 @@ STEPS: list[Step] = [
     drop_superfluous,
     separate_invitations,
     expand_scopes,
+    *upgrade.STEPS,  # transactions
 ]
 CURRENT = FIRST + len(STEPS)
+# Older databases have Journals.
+UPGRADED = FIRST + STEPS.index(upgrade.drop_fields)
 
 
 def version_of(db: Database[Document], session: ClientSession | None = None) -> int:
@@ -325,6 +256,15 @@ def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
     for number in range(max(FIRST, refuse_newer(db)), CURRENT):
         _take(steps[number - FIRST], db)
         _record_version(db, number + 1)
+
+
+def refuse_older(db: Database[Document]) -> None:
+    """Raise UpgradeRefused if a database is too old, or if its release has not finished."""
+    version = version_of(db)
+    if 0 < version < FIRST:
+        raise DatabaseTooOld(db.name, version)
+    if 0 < version < UPGRADED:
+        upgrade.refuse_unfit(db)
 
 
 def _take(step: Step, db: Database[Document], more_tries: int = 3) -> None:

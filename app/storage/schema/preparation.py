@@ -8,7 +8,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from pymongo.errors import ConnectionFailure, PyMongoError
+from pymongo.errors import (
+    ConnectionFailure,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+)
 
 from app import metrics
 from app.errors import Unavailable
@@ -16,10 +21,13 @@ from app.storage.client import Storage
 from app.storage.errors import explain, is_forbidden
 from app.storage.schema import migrations
 from app.storage.schema.collections import Plans, UnfitServer, init_database
+from app.storage.schema.upgrade import UpgradeRefused
 
 log = logging.getLogger("quartermaster")
 
 PAUSE_SECONDS = 1.0
+# How often a worker that is ready looks whether a restore has begun.
+WATCH_SECONDS = 1.0
 # Many times longer than detecting that a database is already prepared.
 FIRST_TRY_SECONDS = 2.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
@@ -80,7 +88,7 @@ class Preparation:
         """
         self._fault = "The database is not prepared yet."
         metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
-        threading.Thread(target=self._retry_until_ready, name="preparation", daemon=True).start()
+        threading.Thread(target=self._run, name="preparation", daemon=True).start()
         self._was_tried.wait(FIRST_TRY_SECONDS)
 
     def is_ready(self) -> bool:
@@ -92,14 +100,27 @@ class Preparation:
             raise Unavailable(self._fault)
         self._storage.ping()
 
-    def _retry_until_ready(self) -> None:
-        while self._fault:
-            before, self._fault = self._fault, self._try_to_prepare()
+    def _run(self) -> None:
+        """Prepare the database; then look whether a restore begins, and prepare it again after."""
+        while True:
+            before = self._fault
+            try:
+                self._fault = self._try_to_prepare() if before else self._find_restore()
+            except InvalidOperation:  # the client is closed
+                return
             self._was_tried.set()
-            if self._fault:
-                if self._fault != before:
-                    log.error("This worker is not ready: %s", self._fault)
-                time.sleep(self._pause)
+            if self._fault and self._fault != before:
+                log.error("This worker is not ready: %s", self._fault)
+            time.sleep(self._pause if self._fault else WATCH_SECONDS)
+
+    def _find_restore(self) -> str | None:
+        try:
+            migrations.refuse_unfinished_restore(self._storage.db)
+        except migrations.RestoreUnfinished as error:
+            return self._refuse(str(error))
+        except (ConnectionFailure, OperationFailure):  # whoever needs the database notices
+            pass
+        return None
 
     def _try_to_prepare(self) -> str | None:
         """Try to prepare the database; return why the worker is not ready, or None."""
@@ -111,7 +132,7 @@ class Preparation:
                 return fault
         except migrations.DatabaseTooNew as error:
             return self._on_newer_schema(error)
-        except (UnfitServer, migrations.RestoreUnfinished) as error:
+        except (UnfitServer, UpgradeRefused, migrations.RestoreUnfinished) as error:
             return self._refuse(str(error))
         except PyMongoError as error:
             return self._on_database_error(error, version)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.changes import JOURNAL_LENGTH, SWAP_FIELDS
 from app.types import Document
 
 Shape = Mapping[str, Any]
@@ -44,17 +43,20 @@ def object_shape(
     return {"bsonType": "object", "required": list(required), "properties": properties}
 
 
+# A worker of an older release, which nobody stopped at the upgrade, would write entries there, and
+# nobody would look for them.
+NO_ENTRIES: Document = {"bsonType": "array", "maxItems": 0}
+
+
 def changeable(
     required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None
 ) -> Document:
-    """Return the shape of a document that the compare-and-swap changes.
+    """Return the shape of a document with a history.
 
-    Some of its fields are added by the first change. Their types are not restricted: the next
-    change overwrites any value.
+    Not all have a ChangedAt, and of any type: the next change overwrites it.
     """
-    kept = {"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH}}
-    appearing: Document = {name: {} for name in SWAP_FIELDS if name not in kept}
-    return object_shape({**required, **kept}, {**appearing, **(optional or {})})
+    shape = object_shape({**required, "Version": COUNT}, {"ChangedAt": {}, **(optional or {})})
+    return {**shape, "patternProperties": {"^Journal$": NO_ENTRIES}}
 
 
 # Notes of staff about a player or a user, by note id (app/notes).

@@ -1,1 +1,1 @@
-"""Faults under load: what is broken, who keeps the books meanwhile, and what must hold."""
+"""Faults under load: what is broken, who works meanwhile, and what must hold."""

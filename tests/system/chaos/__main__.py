@@ -1,71 +1,73 @@
-"""make chaos: the long form of tests/system/test_chaos.py. Ends with 1 where a law was broken."""
+"""make chaos: break everything under load; ends with 1 where a law was broken."""
 
 import sys
 import tempfile
-import time
-from functools import partial
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
-from app.storage.embedded.lease import Lease
-from tests.system import fuzz
-from tests.system.chaos import faults, report, splits
-from tests.system.chaos.staff import Batcher
-from tests.system.chaos.stage import STORMS, Scale, Stage
-from tests.system.chaos.storm import Storm
-from tests.system.chaos.trials import SingleTrial, SpanningTrial
+from tests.system.chaos import machines, rounds
+from tests.system.chaos.storm import Storm, World
 
-GAME_SECONDS, PACE_SECONDS, CLIENTS, BATCH_ROWS = 10, 0.05, 12, 40
+# Of a batch: in a short run, and in a long one.
+ROWS, MOST_ROWS = 60, 2000
+KILLS, EXAMPLES = 20, 5
+ROUNDS = [rounds.stopped_before_its_first_command, rounds.behind_a_split]
+ROUNDS += [rounds.restored_under_a_follower, rounds.damaged_players]
+ROUNDS += [rounds.timed_out_in_mid_transaction, rounds.killed_amid_gives, rounds.long_lifetime]
 
 
 @click.command()
-@click.option("--writes", default=1_000_000, help="How many writes the soak makes.")
-@click.option("--rounds", default=8, help="How often everything breaks.")
-@click.option("--examples", default=300, help="Tries of each operation.")
-def main(writes, rounds, examples):
-    """Break everything under load, and see that nothing is lost or done twice."""
-    say = partial(click.echo, err=True)
-    Storm.say = staticmethod(say)
-    Storm.pace, Storm.crowd, Batcher.rows = PACE_SECONDS, CLIENTS, BATCH_ROWS
-    began, outcomes = time.monotonic(), []
-    for outcome in storms(Scale(rounds, tuple(splits.KINDS), faults.SKEWS, GAME_SECONDS, writes)):
-        outcomes.append(outcome)
-        say(f"{time.monotonic() - began:6.0f} s  {report.line(outcome)}")
-        for law in outcome.broken_laws():
-            say(f"          {law}")
-    say(f"{time.monotonic() - began:6.0f} s  schemathesis tries every operation.")
-    tried = fuzz.main(examples)
-    click.echo(f"\n{report.terminal(outcomes)}\n\n{report.enemies(tried)}")
-    laws = [law for outcome in outcomes for law in outcome.broken_laws()] + tried.findings
-    if laws:
-        sys.exit("Broken laws:\n" + "\n".join(f"- {law}" for law in laws))
-
-
-def storms(scale):
-    """Yield the outcome of each storm as soon as it is over."""
+@click.option("--writes", default=1_000_000, help="How many changes are made before the storms.")
+@click.option("--storms", default=8, help="How often everything breaks; 0: no soak either.")
+@click.option("--only", default="", help="A part of the names of the rounds to run.")
+def main(writes, storms, only):
+    """Break everything under load, and see that nothing is lost or made twice."""
+    if machines.MISSING:
+        sys.exit(f"Nothing can be tried here: {machines.MISSING}.")
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        lease = Lease(str(Path(folder) / "single"), cache_gb=0.5)
-        try:
-            with Stage(Path(folder), lease.uri) as stage:
-                for name, (storm, missing) in STORMS.items():
-                    if missing:
-                        click.echo(f"The storm {name} is left out: {missing}.")
-                        continue
-                    outcome = storm(stage, scale)
-                    if name == "split":
-                        go_step_by_step(stage.split_world, scale.rounds, outcome)
-                    yield outcome
-        finally:
-            lease.close()
+        sys.exit(1 if judged(Path(folder), writes, storms, only) else 0)
 
 
-def go_step_by_step(world, rounds, outcome):
-    """Add what one split shows, step by step, to the outcome of a storm of splits."""
-    for _ in range(rounds):
-        for trial in (SingleTrial, SpanningTrial):
-            outcome.complaints += trial(world).broken_laws()
-            outcome.faults["two-way split, step by step"] += 1
+def judged(folder, writes, storms, only="", faults=()):
+    """Run rounds, the soak and storms; print the report, and return the broken laws."""
+    is_short, rows = storms == 1, max(ROWS, min(MOST_ROWS, writes // 200))
+    with ExitStack() as ending:
+        world = World(folder, ending, rows, 1 if is_short else KILLS)
+        storm = Storm(world)
+        for follower in storm.followers:
+            follower.start()
+        # The last round takes as long as it measures.
+        for trial in ROUNDS[:-1] if is_short else ROUNDS:
+            if only in (name := trial.__name__.replace("_", " ")):
+                world.say(name)
+                trial(world)
+                world.faults[name] += 1
+        if storms:
+            storm.write(writes)
+        for number in range(storms):
+            storm.break_everything(number, faults)
+        found = storm.judge()
+    broken = {law: cases for law, cases in found.broken.items() if cases}
+    callers, made = [*storm.clients, *storm.followers], world.ledger.acknowledged()
+    answers = sum((caller.answers for caller in callers), Counter())
+    for title, counts in {
+        f"{made.total():,} acknowledged changes, {found.entries:,} entries in history": made,
+        f"{world.faults.total():,} faults": world.faults,
+        f"{answers.total():,} answers (0: a broken connection)": answers,
+    }.items():
+        print(f"\n{title}", *(f"{n:>11,}  {name}" for name, n in counts.items()), sep="\n")
+    seen = ", ".join(f"{len(follower.seen):,}" for follower in storm.followers)
+    seen = f"{seen} events; the careless game saved {storm.game.saves:,} players"
+    slowest = max(caller.slowest for caller in callers)
+    print(f"\nFollowers saw {seen}. The slowest answer took {slowest:.1f} s.")
+    for law, cases in broken.items():
+        print(f"\nBROKEN: {law}: {len(cases)} times, such as")
+        print(*(f"  {str(case)[:500]}" for case in cases[:EXAMPLES]), sep="\n")
+    print(f"\n{len(broken)} broken laws.")
+    return broken
 
 
 if __name__ == "__main__":

@@ -1,239 +1,173 @@
-"""What was promised, and whether the database holds exactly that. Pure.
+"""What was asked and answered, and the law: the database holds exactly that.
 
-Every write that is applied counts the player's Version up by one, whoever made it: fewer than were
-acknowledged, and one was lost; more, and one was applied twice. Every player must hold as much of
-each item as it had at the beginning and was given and taken since, by whom ever. History must hold
-one entry for each write that the service acknowledged, and none for anything else. Where a client
-was never told whether a write was made, history decides, and all the rest must agree with it. A
-game that saves whole documents sets versions back and wipes entries that have not moved; its ledger
-says which.
+An acknowledged change has one entry in history with its key, a refused one has none, and of one
+that was never answered history decides. Players hold what these changes gave and took.
 """
 
-from __future__ import annotations
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"
+ROW, APPROVAL = re.compile(r"batch ([^:]+):(\d+)"), "approval "
+# Begins every name of a person who is to be erased, so that one search finds all of them.
+MARK, NAME = "zwq", re.compile(rb"zwq[0-9a-f]{12}")
+ONCE, ENTRY = "no change is made twice", "an acknowledged change has its entry"
+NO_CHANGE, NOT_MADE = "no entry is without its change", "a refused change was not made"
+APPROVED = "an answered request for approval stays so, and is made once"
+GONE = "nobody who was erased comes back or is named"
 
 
-class Line(NamedTuple):
-    """A change of so many items, or one that was refused, and when it was asked and answered."""
+@dataclass(slots=True)
+class Change:
+    """A change that was asked for, what it gives and takes by player and item, and its outcome."""
 
-    player: str
-    item: str
-    quantity: int
+    kind: str
+    subject: str
+    items: dict
     began: float
-    ended: float
-
-
-class Mark(NamedTuple):
-    """How the entry of a change is recognised; without a key, equal changes have equal marks."""
-
-    player: str
-    item: str
-    quantity: int
-    operation: str
-    key: str | None = None
+    ended: float = 0.0
+    outcome: str = UNKNOWN
 
 
 class Ledger:
-    """What one client was told, or what a game has done itself."""
+    """The books of everybody."""
 
     def __init__(self):
-        self.held = Counter()
-        self.writes = Counter()
-        self.changes = []
-        self.refused = []
-        # By how much games have counted the Version of players up, or set it back.
-        self.versions = Counter()
-        # Entries that a game has wiped from a Journal, some of them after they had moved.
-        self.forgotten = []
-        # Of the changes that have an entry, and of those that may have one.
-        self.marks = Counter()
-        self.doubts = Counter()
+        self.changes, self.complaints = {}, []
+        # By batch: player, item and quantity of each row, and which were done, if it is known. By
+        # request for approval: what it gives, and the state that was told, if any was.
+        self.batches, self.approvals = {}, {}
+        # What players had, and who they are: those under the law, and those of a careless game.
+        self.held, self.ruled, self.careless = Counter(), set(), set()
+        # The ids of people who were erased and of their characters, by name; and of revoked keys.
+        self.erased, self.revoked = {}, set()
 
-    def promise(self, player, item, quantity, began=0.0, ended=0.0, key=None, operation=None):
-        """Note a write that the service acknowledged; what was taken is less than nothing."""
-        self.marks[_mark(player, item, quantity, key, operation)] += 1
-        self.writes[player] += 1
-        self.note(player, item, quantity, began, ended)
-
-    def doubt(self, player, item, quantity, key=None):
-        """Note a write of which nobody ever told whether it was made."""
-        self.doubts[_mark(player, item, quantity, key)] += 1
-
-    def play(self, player, items, version, began=0.0, ended=0.0):
-        """Note a write of a game, by what it did to items and to the player's Version."""
-        self.versions[player] += version
-        for item, quantity in items.items():
-            self.note(player, item, quantity, began, ended)
-
-    def note(self, player, item, quantity, began=0.0, ended=0.0):
-        """Note a change of what a player has."""
-        self.held[player, item] += quantity
-        self.changes.append(Line(player, item, quantity, began, ended))
-
-    def refuse(self, player, item, quantity, began, ended):
-        """Note that there was not enough to take."""
-        self.refused.append(Line(player, item, quantity, began, ended))
+    def acknowledged(self):
+        """Count the acknowledged changes by their kind."""
+        made = Counter(c.kind for c in list(self.changes.values()) if c.outcome == DONE)
+        made["row of a batch"] = sum(len(done or ()) for _, done in [*self.batches.values()])
+        made.update(f"approval {state}" for *_, state in list(self.approvals.values()) if state)
+        return made + Counter({"erase": len(self.erased), "revoke a key": len(self.revoked)})
 
 
-class Verdict(NamedTuple):
-    """What a comparison found: numbers of writes, and a sentence for each difference."""
+class Judge:
+    """Compares a ledger with a database; broken has the cases by the law that they break."""
 
-    acknowledged: int = 0
-    # By the versions of players.
-    lost: int = 0
-    doubled: int = 0
-    # Writes without an entry in history, and entries of no write.
-    unrecorded: int = 0
-    unexplained: int = 0
-    differences: tuple = ()
+    def __init__(self, ledger, db):
+        self._ledger, self._db, self._held = ledger, db, ledger.held.copy()
+        self.broken, self.entries = defaultdict(list), 0
+        self._keys, self._rows, self._pairs = Counter(), defaultdict(Counter), Counter()
+        self._versions, self._about = defaultdict(list), Counter()
+        self._read_history()
+        self._judge_changes()
+        self._judge_players()
+        self._judge_refusals()
+        self._judge_people()
+        self.broken["what clients saw"] += ledger.complaints
 
-    @property
-    def is_good(self):
-        return not any(self[1:])
+    def judge(self, law, holds, told):
+        if not holds:
+            self.broken[law].append(told)
 
+    def _read_history(self):
+        fields = ["Subject", "IdempotencyKey", "Version", "Operation", "Arguments"]
+        for entry in self._db.history.find({}, fields):
+            self.entries += 1
+            subject, key = entry["Subject"]["Id"], entry.get("IdempotencyKey") or ""
+            change, asked = self._ledger.changes.get(key), entry.get("Arguments") or {}
+            self._about[entry["Operation"], subject] += 1
+            if subject in self._ledger.ruled:
+                self._versions[subject].append(entry["Version"])
+            if row := ROW.match(key):
+                self._rows[row[1]][int(row[2])] += 1
+            elif "From" in asked:
+                # The receiver's entry of a transfer is about the same change as the sender's.
+                self._pairs[asked["From"], subject, asked["ItemId"], asked["Quantity"]] += 1
+            elif key.startswith(APPROVAL) or (change and change.subject == subject):
+                self._keys[key] += 1
+            elif change or subject in self._ledger.ruled | self._ledger.careless:
+                self.broken[NO_CHANGE].append(entry)
 
-def compare(
-    ledgers: list[Ledger], former: list[dict], players: list[dict], entries: list[dict]
-) -> Verdict:
-    """Compare what players had and ledgers say with players and entries as they are stored."""
-    overwritten = list(wiped(ledgers, entries))
-    entries = [*entries, *overwritten]
-    marks, recorded = _sum(ledger.marks for ledger in ledgers), Counter(map(_mark_of, entries))
-    surplus, unrecorded = recorded - marks, marks - recorded
-    done = surplus & _sum([*(ledger.doubts for ledger in ledgers), _made_again(overwritten)])
-    unexplained = surplus - done
-    promised, writes = _sum(_books(ledgers, done)), _sum(ledger.writes for ledger in ledgers)
-    acknowledged = writes.total()
-    writes.update(mark.player for mark in done.elements())
-    writes.update(_sum(ledger.versions for ledger in ledgers))
-    before, stored = _holdings(former), _holdings(players)
-    promised.update(before)
-    applied = Counter({player["_id"]: player["Version"] for player in players})
-    applied.subtract({player["_id"]: player["Version"] for player in former})
-    lost, doubled = (writes - applied).total(), (applied - writes).total()
-    missing, strange = unrecorded.total(), unexplained.total()
-    differences = (
-        *([f"{lost} writes were lost, {doubled} doubled"] if lost or doubled else []),
-        *(
-            [f"{missing} writes have no entry, {strange} entries no write"]
-            if missing or strange
-            else []
-        ),
-        *_differ(promised, stored),
-        *_unjust(ledgers, before),
-        *(f"there is no entry of {mark}" for mark in unrecorded),
-        *(f"an entry tells of {mark}, which nobody was promised" for mark in unexplained),
-    )
-    return Verdict(acknowledged, lost, doubled, missing, strange, differences)
+    def _judge_changes(self):
+        for key, change in self._ledger.changes.items():
+            is_done, is_refused = change.outcome == DONE, change.outcome == REFUSED
+            if self._was_made(self._keys[key], is_done, is_refused, f"{key}: {change}"):
+                self._held.update(change.items)
+                if change.kind == "transfer":
+                    (giver, item), (taker, _) = change.items
+                    self._pairs[giver, taker, item, change.items[taker, item]] -= 1
+        self.broken["both of a transfer have an entry"] += (+self._pairs) + (-self._pairs)
+        for id_, (rows, done) in self._ledger.batches.items():
+            times = self._rows.pop(id_, Counter())
+            for number, (player, item, quantity) in enumerate(rows, 1):
+                is_done = done is not None and number in done
+                is_refused = done is not None and not is_done
+                if self._was_made(times[number], is_done, is_refused, f"row {id_}:{number}"):
+                    self._held[player, item] += quantity
+        self.broken[NO_CHANGE] += self._rows
+        for id_, (player, item, quantity, told) in self._ledger.approvals.items():
+            found = self._db.approvals.find_one({"_id": id_}, ["State"]) or {"State": None}
+            state, times = found["State"], self._keys[APPROVAL + id_]
+            is_so = state and told in (None, state) and times == (state == "done")
+            self.judge(APPROVED, is_so, f"{id_} was {told}, is {state}: {times} entries")
+            self._held[player, item] += quantity * bool(times)
 
+    def _was_made(self, times, is_done, is_refused, told):
+        """Tell whether a change was made; judge whether it may have an entry, or must."""
+        self.judge(ONCE, times < 2, f"{times} entries: {told}")
+        self.judge(ENTRY, times or not is_done, told)
+        self.judge(NOT_MADE, not (times and is_refused), told)
+        return is_done or times > 0
 
-def _made_again(overwritten: list[dict]) -> Counter:
-    """Return the rows of batches that games have wiped, and that were carried out a second time.
+    def _judge_players(self):
+        stored, ruled, ledger = Counter(), {"_id": {"$in": [*self._ledger.ruled]}}, self._ledger
+        found = {player["_id"]: player for player in self._db.players.find(ruled)}
+        for id_, player in found.items():
+            for slot in (*player["Inventory"].values(), *player["Bank"].values()):
+                stored[id_, slot["ItemId"]] += slot["Quantity"]
+            versions, last = sorted(self._versions[id_]), player["Version"]
+            told = f"{id_}: {len(versions)} entries, Version {last}"
+            self.judge("each version has one entry", versions == [*range(1, last + 1)], told)
+        for pair in stored.keys() | self._held.keys():
+            is_so = pair[0] not in ledger.ruled or stored[pair] == self._held[pair]
+            told = f"{pair}: {stored[pair]}, not {self._held[pair]}"
+            self.judge("no item is lost or made", is_so, told)
+        copies = self._db.deleted_players.distinct("_id", ruled)
+        self.broken["a player is in one place"] += [*(ledger.ruled - found.keys()), *copies]
 
-    Where others write to its players at the same moment, whoever carries out rows looks for what it
-    has written. What a game has wiped by then, it takes for not written yet.
-    """
-    marks = map(_mark_of, overwritten)
-    return Counter(mark for mark in marks if str(mark.key).startswith("batch "))
+    def _judge_refusals(self):
+        """Find refusals to take that were true at no moment, in whatever order things happened.
 
+        Of gifts, those count that were acknowledged before; of takes, all that may have been made.
+        """
+        moves = defaultdict(list)
+        for change in self._ledger.changes.values():
+            for pair, quantity in change.items.items():
+                moves[pair].append((change, quantity))
+        for pair, made in moves.items():
+            for one, wanted in made:
+                if (one.kind, one.outcome) == ("take", REFUSED):
+                    earlier = [
+                        (c, q) for c, q in made if c.outcome != REFUSED and c.began < one.ended
+                    ]
+                    takes = sum(q for _, q in earlier if q < 0)
+                    known = [
+                        (c, q) for c, q in earlier if c.outcome == DONE and c.ended < one.began
+                    ]
+                    least = self._ledger.held[pair] + takes + sum(q for _, q in known if q > 0)
+                    self.judge("refusals are true", least < -wanted, f"{wanted} of {least}: {pair}")
 
-def wiped(ledgers: list[Ledger], entries: list[dict]) -> Iterator[dict]:
-    """Yield the entries that games have wiped before they moved, each once."""
-    found = {entry.get("Stamp") for entry in entries}
-    for entry in (entry for ledger in ledgers for entry in ledger.forgotten):
-        if entry["Stamp"] not in found:
-            found.add(entry["Stamp"])
-            yield entry
-
-
-def _sum(counters: Iterable[Counter]) -> Counter:
-    """Add counters up, and keep what is less than nothing."""
-    total = Counter()
-    for counter in counters:
-        total.update(counter)
-    return total
-
-
-def _books(ledgers, done):
-    """Yield what was given and taken, by ledger, and by those who were never told."""
-    yield from (ledger.held for ledger in ledgers)
-    for mark, times in done.items():
-        yield Counter({(mark.player, mark.item): mark.quantity * times})
-
-
-def _mark(player, item, quantity, key, operation=None):
-    return Mark(player, item, quantity, operation or ("give" if quantity > 0 else "take"), key)
-
-
-def _mark_of(entry: dict) -> Mark:
-    """Return the mark of an entry of history, by what it says was asked, and what came of it."""
-    # An undo was asked for by the id of an entry.
-    item = entry["Arguments"].get("ItemId") or _item_in(entry["Changes"])
-    quantity = sum(
-        _quantity(change["After"], item) - _quantity(change["Before"], item)
-        for change in entry["Changes"]
-    )
-    key = entry.get("IdempotencyKey")
-    return Mark(entry["Subject"]["Id"], item, quantity, entry["Operation"], key)
-
-
-def _item_in(changes):
-    """Return the item of the first slot that changed, if any is a slot."""
-    slots = (change[side] for change in changes for side in ("Before", "After"))
-    return next(
-        (slot["ItemId"] for slot in slots if isinstance(slot, dict) and "ItemId" in slot), None
-    )
-
-
-def _quantity(value, item):
-    """Return how much of an item a slot holds; a change may also be of a whole map of slots."""
-    if not isinstance(value, dict):
-        return 0
-    slots = [value] if "ItemId" in value else value.values()
-    return sum(slot.get("Quantity", 0) for slot in slots if slot.get("ItemId") == item)
-
-
-def _holdings(players: Iterable[dict]) -> Counter:
-    """Count what players hold, be their maps missing or their slots incomplete."""
-    stored = Counter()
-    for player in players:
-        for place in ("Inventory", "Bank"):
-            for slot in (player.get(place) or {}).values():
-                stored[player["_id"], slot.get("ItemId")] += slot.get("Quantity", 0)
-    return stored
-
-
-def _differ(promised, stored):
-    """Return where a player has another quantity of an item than was promised."""
-    return [
-        f"player {player} has {stored[player, item]} of {item}, "
-        f"promised were {promised[player, item]}"
-        for player, item in sorted({*stored, *promised}, key=str)
-        if stored[player, item] != promised[player, item]
-    ]
-
-
-def _unjust(ledgers, before):
-    """Return the refusals that were true at no moment, in whatever order things happened.
-
-    The least that there can have been: gifts count when they were acknowledged before it was asked,
-    and whatever others took counts though it was taken by the time of the answer at the latest.
-    """
-    changes = {}
-    for line in (line for ledger in ledgers for line in ledger.changes):
-        changes.setdefault((line.player, line.item), []).append(line)
-    for refusal in (line for ledger in ledgers for line in ledger.refused):
-        key = refusal.player, refusal.item
-        least = before[key]
-        for change in changes.get(key, ()):
-            if (
-                change.ended < refusal.began
-                if change.quantity > 0
-                else change.began < refusal.ended
-            ):
-                least += change.quantity
-        if least >= refusal.quantity:
-            yield f"{refusal.quantity} of {key} were refused, though {least} were there at least"
+    def _judge_people(self):
+        names = {name.encode() for name in self._ledger.erased}
+        for name, ids in self._ledger.erased.items():
+            self.judge(ENTRY, self._about["erase", ids[0]] == 1, f"the erasure of {ids[0]}")
+            for place in ("users", "players", "deleted_players"):
+                found = self._db[place].find_one({"_id": {"$in": ids}}, ["_id"])
+                self.judge(GONE, not found, f"{name} is in {place}")
+        for place in self._db.list_collection_names():
+            for part in self._db[place].find_raw_batches({}):
+                for name in {*NAME.findall(part.lower())} & names:
+                    self.broken[GONE].append(f"{name} is named in {place}")
+        kept = (id_ for user in self._db.users.find({}, ["Keys"]) for id_ in user.get("Keys") or ())
+        self.broken["a revoked key stays revoked"] += self._ledger.revoked.intersection(kept)

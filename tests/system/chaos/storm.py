@@ -1,261 +1,174 @@
-"""Clients at work while things break, and the account of it afterwards."""
+"""The world in which everything breaks, and what breaks in it while clients are at work."""
 
-from __future__ import annotations
-
-import json
 import time
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from pymongo import MongoClient
+from pymongo.errors import PyMongoError
 
-from tests.factories import guid, make_player
-from tests.system.chaos import stored
-from tests.system.chaos.clients import Client, Follower, KeylessClient
-from tests.system.chaos.ledger import Verdict, compare
-from tests.system.chaos.staff import Batcher, BatchHelper, Clerk
-from tests.system.chaos.stored import DATABASE
-from tests.system.programs import wait_until
+from tests.factories import guid, make_player, sha256
+from tests.system.chaos.clients import Caller, CarelessGame, Follower, Worker
+from tests.system.chaos.ledger import Judge, Ledger
+from tests.system.chaos.machines import ReplicaSet, Service, network
+from tests.system.clock import Clock
 
-PLAYERS = 24
-PLAYERS_OF_A_CLIENT = 8
-# Every so many clients, one gives without Idempotency-Keys.
-ONE_KEYLESS_OF = 4
-# Of clients that share stacks. There is more of the one than all together take: refusing any is a
-# lie. The other runs out. Players are few, so that many a change is made to one while a client
-# waits to repeat another.
-PLENTY, FEW = 100_000, 20
-SHARING_PLAYERS, SHARING_PACE_SECONDS = 3, 0.5
+PLAYERS, CARELESS, CLIENTS, FOLLOWERS = 24, 6, 10, 3
+# How much each player has of the item that everybody gives and takes.
+SHARED = 50
+# By the name of an account its role; one without a role has all flags of Power.
+ACCOUNTS = {"keeper": None, "asker": "support", "first": "economy", "second": "economy"}
+FLAGS, PASSWORD = ("Api", "ApiPersonalInformation", "ApiUserManagement"), "secret"
+# For how long workers and services stand still in each storm; the last one counts for the rest.
+STOPPED_SECONDS, CLOCKS = (8, 30, 120), (3600, -3600, 86400, -30 * 86400)
+SERVED_SECONDS, EVENTS_SECONDS = 180, 60
+READING = {"w": "majority", "readConcernLevel": "majority", "tz_aware": True}
 
 
-@dataclass
-class Outcome:
-    """What is known when a storm is over."""
+class World:
+    """Three servers, the services on them, and the ledger of all who work with them."""
 
-    name: str
-    faults: Counter = field(default_factory=Counter)
-    answers: Counter = field(default_factory=Counter)
-    slowest: float = 0.0
-    outage: float = 0.0
-    verdict: Verdict = field(default_factory=Verdict)
-    complaints: list = field(default_factory=list)
-    notes: list = field(default_factory=list)
-    # Of the workers, before and after.
-    sizes: list = field(default_factory=list)
+    def __init__(self, folder, ending, rows=60, kills=1):
+        self._began, self.rows, self.kills = time.monotonic(), rows, kills
+        self.ledger, self.faults, self.tokens, self.shared_item = Ledger(), Counter(), {}, guid()
+        *servers, here, there = network(ending, 5)
+        self.replicas, self.clock = ReplicaSet(folder, servers), Clock(folder)
+        uri = self.replicas.uri
+        # On its side of a split, one service stays with the primary.
+        self.near = Service(folder / "near", here, uri, MONGODB_OPERATION_SECONDS="2")
+        self.far = Service(folder / "far", there, uri, self.clock)
+        # Waits for longer than an erasure takes, with all requests in one worker.
+        patient = {"WORKERS": "1", "MONGODB_OPERATION_SECONDS": "40"}
+        self.patient = Service(folder / "patient", there, uri, **patient)
+        self.services, self.db = [self.near, self.far], MongoClient(uri, **READING).quartermaster
+        ending.callback(self.db.client.close)
+        self.near.start()
+        self.near.wait()  # It has prepared the database for the others.
+        self.far.start()
+        self.patient.start()
+        self.settle()
+        for name, role in ACCOUNTS.items():
+            self.add_account(name, role)
+        self.players = [player["_id"] for player in self.add_players(PLAYERS)]
+        self.careless = [player["_id"] for player in self.add_players(CARELESS)]
+        self.ledger.ruled.difference_update(self.careless)
+        self.ledger.careless.update(self.careless)
 
-    @property
-    def requests(self):
-        return self.answers.total()
+    def say(self, text):
+        print(f"{time.monotonic() - self._began:6.0f} s  {text}", flush=True)
 
-    def broken_laws(self):
-        """Return a sentence for each law that did not hold."""
-        laws = [*self.complaints, *self.verdict.differences]
-        if self.answers[500]:
-            laws.append(f"{self.answers[500]} answers were 500")
-        return laws
+    def add_account(self, name, role=None):
+        """Add an account, and sign in; return its id."""
+        words = ("user", "create", name, "--email", f"{name}@example.com", "--password-stdin")
+        self.near.command(*words, stdin=PASSWORD)
+        rights = {f"Power.{flag}": not role for flag in FLAGS} | {"Roles": [role] if role else []}
+        user = self.db.users.find_one_and_update({"Name": name}, {"$set": rights})
+        body = {"grant_type": "password", "username": name, "password": sha256(PASSWORD)}
+        self.tokens[name] = Caller(self).ask("POST", "/api/oauth/token", body).body["access_token"]
+        return user["_id"]
 
-    def check(self):
-        """Fail where a law did not hold."""
-        laws = self.broken_laws()
-        assert not laws, f"{self.name}: {len(laws)} broken laws, such as {laws[:5]}"
-        return self
+    def add_players(self, count):
+        """Add players as a game does; return them."""
+        stack = {"ItemId": self.shared_item, "Quantity": SHARED}
+        players = [make_player(Inventory={"0": stack}) for _ in range(count)]
+        for player in players:
+            self.store(player)
+            self.ledger.held[player["_id"], self.shared_item] = SHARED
+            self.ledger.ruled.add(player["_id"])
+        return players
+
+    def store(self, player):
+        """Store a player as soon as there is a primary that takes it."""
+        with suppress(PyMongoError):
+            return self.db.players.replace_one({"_id": player["_id"]}, player, upsert=True)
+        return self.store(player)
+
+    def split(self):
+        """Cut the primary and the near service off from the others until a block ends."""
+        return self.replicas.split(self.near.node, self.far.node)
+
+    def settle(self):
+        """Wait until everything runs as it should again."""
+        self.clock.set(0)
+        self.replicas.wait()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Service.wait, (*self.services, self.patient)))
 
 
 class Storm:
-    """Some clients that share some players."""
+    """Clients at work in a world, followers, and a careless game."""
 
-    # Tells whoever watches what has happened.
-    say = staticmethod(lambda text: None)
-    # Seconds between two requests of a client, and between two writes of a world. Faults last as
-    # long as elections and timeouts do, and all the while everybody goes on: in less time, they
-    # would do more of the same. make chaos is in more of a hurry.
-    pace = 0.2
-    # How many clients there are. A fault is over when everybody has been served twice, which on two
-    # cores takes the longer the more there are. make chaos has a larger crowd.
-    crowd = 4
-    # Whether careless games play with the players of the clients: they use up what was given, and
-    # where they set a Version back, another change has the id of an entry that they have wiped.
-    is_careless = False
+    def __init__(self, world):
+        self.world, self.game = world, CarelessGame(world)
+        self.clients = [Worker(world) for _ in range(CLIENTS)]
+        self.followers = [Follower(world) for _ in range(FOLLOWERS)]
 
-    def __init__(self, name, services, uri, clients=None, token=None):
-        self.outcome = Outcome(name)
-        self._services, self.uri = services, uri
-        self.folder = services[0].folder
-        # What others do beside the clients, with ledgers of their own.
-        self.beside = [Follower(services[0], token)]
-        # Whoever is there already has a history that is no matter of this storm.
-        self._others = stored.subjects(uri)
-        self.players = self._make_players()
-        self._insert(self.players)
-        self.ids = [player["_id"] for player in self.players]
-        self.clients = self._make_clients(clients or self.crowd, token)
-        self.clients += self._make_staff(self.ids, token)
+    def write(self, writes):
+        """Let everybody begin to work; wait until there are so many more acknowledged changes."""
+        for one in (*self.clients, self.game):
+            one.start()
+        enough = self.world.ledger.acknowledged().total() + writes
+        made = self.world.ledger.acknowledged
+        while made().total() < enough:
+            time.sleep(2)
 
-    def _make_staff(self, players, token=None):
-        """Return one who makes batches, one who helps to carry them out, one at the console."""
-        batcher = Batcher(1, self._service_of(0), players, self.pace, token)
-        return [
-            batcher,
-            BatchHelper(batcher, self._service_of(1), self.pace, token),
-            Clerk(1, self._service_of(0), _some(players, 0), self.pace, self.is_careless),
-        ]
+    def break_everything(self, number, wanted=()):
+        """Let each fault happen once, or those that are wanted."""
+        replicas, seconds = self.world.replicas, STOPPED_SECONDS[min(number, 2)]
+        one, other = self.world.services[:: -1 if number % 2 else 1]
+        for name, fault, *arguments in (
+            ("worker killed", one.kill_worker),
+            ("clocks apart", self.world.clock.set, CLOCKS[number % len(CLOCKS)]),
+            ("worker killed", other.kill_worker),
+            ("worker stopped", one.stop, seconds, True),
+            ("primary killed", replicas.kill_primary),
+            ("service killed", one.kill_and_start),
+            ("step-down", replicas.step_down),
+            ("two-way split", self._split, min(seconds, 10)),
+            ("service stopped", other.stop, seconds),
+            ("primary stopped", replicas.stop_primary),
+            ("secondary killed", replicas.kill_secondary),
+        ):
+            if name in (wanted or name):
+                self._inject(name, fault, *arguments)
 
-    def _insert(self, players):
-        with MongoClient(self.uri, w="majority") as client:
-            client.get_default_database(DATABASE).players.insert_many(players)
-
-    def add_players(self, count):
-        """Add players that no client has; return their ids."""
-        added = [make_player() for _ in range(count)]
-        self._insert(added)
-        self.players = [*self.players, *added]
-        return [player["_id"] for player in added]
-
-    def _make_players(self):
-        return [make_player() for _ in range(PLAYERS)]
-
-    def _make_clients(self, clients, token):
-        step = PLAYERS // clients or 1
-        return [
-            _kind(n)(n, self._service_of(n), _some(self.ids, n * step), self.pace, token)
-            for n in range(clients)
-        ]
-
-    def _service_of(self, number):
-        return self._services[number % len(self._services)]
-
-    def inject(self, name, fault, *arguments):
-        """Let something break under load, and wait until every client is served again."""
+    def _inject(self, name, fault, *arguments):
+        """Let something break under load, and wait until everybody is served again."""
         began = time.monotonic()
         fault(*arguments)
-        self.wait_for_progress()
-        self.outcome.faults[name] += 1
-        waited = time.monotonic() - began
-        self.say(f"          {name}; all were served again {waited:.1f} s after it began")
+        enough = {one: one.served + 3 for one in (*self.clients, *self.followers)}
+        while late := [one for one, least in enough.items() if one.served < least]:
+            time.sleep(0.1)
+            if time.monotonic() > began + SERVED_SECONDS:
+                late[0].expect(False, f"{len(late)} are not served again after", name)
+                break
+        self.world.replicas.wait()
+        self.world.faults[name] += 1
+        self.world.say(f"{name}: all are served again after {time.monotonic() - began:.1f} s")
 
-    def count(self, status):
-        """Return how many answers of a status there were so far."""
-        return sum(client.answers[status] for client in self.clients)
+    def _split(self, seconds):
+        with self.world.split() as former:
+            self.world.replicas.primary(than=former)
+            time.sleep(seconds)
 
-    def wait_for_progress(self):
-        """Wait until each has had something confirmed that it has yet to ask for."""
-        everybody = [*self.clients, *self.beside]
-        enough = [one.confirmed + 2 for one in everybody]
-        wait_until(
-            lambda: all(
-                one.confirmed >= least or not one.is_alive()
-                for one, least in zip(everybody, enough, strict=True)
-            ),
-            seconds=120,
-        )
-
-    @contextmanager
-    def raging(self):
-        everybody = [*self.clients, *self.beside]
-        for one in everybody:
-            one.start()
-        try:
-            self.wait_for_progress()
-            yield self
-        finally:
-            for one in everybody:
-                one.stop()
-            for one in everybody:
-                one.join()
-            self._settle()
-
-    def _settle(self):
-        """Sum up what the clients saw, and compare what they were promised with what is stored."""
-        self._sum_up()
-        self._compare(self.players, {"$nin": self._others})
-
-    def _sum_up(self):
-        outcome = self.outcome
-        for client in self.clients:
-            outcome.answers.update(client.answers)
-            outcome.complaints += client.complaints
-            outcome.slowest = max(outcome.slowest, client.slowest)
-            outcome.outage = max(outcome.outage, client.outage)
-        if any(service.tracebacks() for service in self._services):
-            outcome.complaints.append("the service has logged a bug of its own")
-
-    def _compare(self, players, ids):
-        """Compare ledgers with what is stored of players; ids is the condition on their ids."""
-        found = stored.read(self.uri, ids)
-        for one in self.beside:
-            one.settle(*found)
-            self.outcome.complaints += one.complaints
-            self.outcome.notes += one.notes
-        ledgers = [one.ledger for one in (*self.clients, *self.beside)]
-        self.outcome.verdict = compare(ledgers, players, *found)
-
-
-def _kind(number):
-    return KeylessClient if number % ONE_KEYLESS_OF == ONE_KEYLESS_OF - 1 else Client
-
-
-def _some(players, start):
-    """Return the players of one client; its neighbours have some of them as well."""
-    return [players[(start + n) % len(players)] for n in range(PLAYERS_OF_A_CLIENT)]
-
-
-class SharingClient(Client):
-    """Gives and takes what others give and take as well.
-
-    What one of them was not told about may be mistaken for what another one was, so all that counts
-    is the sum. Each tells for sure in the end what was done, as it repeats what it does not know.
-    """
-
-    # A stack that waits longer for the database than others do is waited for longer.
-    latest_seconds = 15.0
-
-    def __init__(self, number, service, players, items, pace, token):
-        super().__init__(number, service, players, pace, token)
-        self._items = items
-
-    def _act(self, player):
-        operation = self._rng.choice(("give", "take"))
-        self._write(player, self._rng.choice(self._items), operation, self._rng.randint(1, 9))
-
-    def _refused(self, request, status, body, began):
-        path, body_sent = request[1], request[2]
-        if status != 409 or not path.endswith("/take"):
-            super()._refused(request, status, body, began)
-            return
-        asked, player = json.loads(body_sent), path.split("/")[4]
-        self.ledger.refuse(player, asked["itemid"], asked["quantity"], began, time.monotonic())
-        self.confirmed += 1
-
-
-class SharedStorm(Storm):
-    """Some clients at each stack of the service, all with the same players and items.
-
-    At each stack there is one more, without keys. What became of its gifts may never be told, so it
-    has an item of its own.
-    """
-
-    def __init__(
-        self, name, services, uri, clients, players=SHARING_PLAYERS, pace=SHARING_PACE_SECONDS
-    ):
-        self._count, self._pace = players, pace
-        self.items = guid(), guid()
-        super().__init__(name, services, uri, clients, services[0].sign_in())
-
-    def _make_players(self):
-        slots = {
-            str(n): {"ItemId": item, "Quantity": quantity}
-            for n, (item, quantity) in enumerate(zip(self.items, (PLENTY, FEW), strict=True))
-        }
-        return [make_player(Inventory=slots) for _ in range(self._count)]
-
-    def _make_clients(self, clients, token):
-        sharing = [
-            SharingClient(n, service, self.ids, self.items, self._pace, token)
-            for n, service in enumerate(clients)
-        ]
-        keyless = [
-            KeylessClient(len(clients) + n, service, self.ids, self._pace, token)
-            for n, service in enumerate(self._services)
-        ]
-        return [*sharing, *keyless]
+    def judge(self):
+        """End all work; return what was found, with the broken laws."""
+        threads = [one for one in (*self.clients, *self.followers, self.game) if one.ident]
+        for one in threads:
+            one.ending.set()
+        for one in threads:
+            one.join()
+        self.world.settle()
+        world, first, until = self.world, self.followers[0], time.monotonic() + EVENTS_SECONDS
+        entries = world.db.history.count_documents({})
+        while time.monotonic() < until and any(len(f.seen) < entries for f in self.followers):
+            for follower in self.followers:
+                follower.act()
+        for follower in self.followers:
+            seen = len(follower.seen), len({*follower.seen})
+            follower.expect(seen == (entries, entries), f"of {entries} events (and once)", seen)
+            follower.expect(follower.seen == first.seen, "another order of events")
+        bugs = sum(service.tracebacks() for service in (*world.services, world.patient))
+        first.expect(not bugs, "the service logs bugs of its own", bugs)
+        return Judge(world.ledger, world.db)

@@ -1,0 +1,83 @@
+"""What the service adds to each command: the transaction of its thread, and the request's id.
+
+MongoDB shows the id in its log and profiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from pymongo.collection import Collection
+from pymongo.database import Database
+
+from app.request_scope import current_request_id
+from app.storage.transactions import current_transaction
+from app.types import Document
+
+
+class OurDatabase(Database[Document]):
+    def __getitem__(self, name: str) -> Collection[Document]:
+        return OurCollection(self, name)
+
+    def with_options(self, *args: Any, **kwargs: Any) -> Any:
+        of = super().with_options(*args, **kwargs)
+        options = of.codec_options, of.read_preference, of.write_concern, of.read_concern
+        return OurDatabase(self.client, self.name, *options)
+
+
+class OurCollection(Collection[Document]):
+    """A command listener could not do this: it sees each command after its encoding."""
+
+    def with_options(self, *args: Any, **kwargs: Any) -> Any:
+        of = super().with_options(*args, **kwargs)
+        options = of.codec_options, of.read_preference, of.write_concern, of.read_concern
+        return OurCollection(self.database, self.name, False, *options)
+
+
+def _completed(name: str, is_write: bool) -> Callable[..., Any]:
+    @wraps(getattr(Collection, name))
+    def call(self: Collection[Document], *args: Any, **kwargs: Any) -> Any:
+        if request_id := current_request_id():
+            kwargs["comment"] = request_id
+        if transaction := current_transaction():
+            kwargs["session"] = transaction.session
+            transaction.has_written |= is_write
+        # Looked up at each call: tests make the methods of pymongo fail.
+        return getattr(Collection, name)(self, *args, **kwargs)
+
+    return call
+
+
+READS = ("find", "aggregate", "count_documents", "distinct")
+WRITES = (
+    *("bulk_write", "insert_one", "insert_many", "replace_one", "update_one", "update_many"),
+    *("delete_one", "delete_many"),
+    *("find_one_and_update", "find_one_and_replace", "find_one_and_delete"),
+)
+# find_one and the other methods call one of these.
+for name in (*READS, *WRITES):
+    setattr(OurCollection, name, _completed(name, name in WRITES))
+
+
+def read_one(
+    collection: Collection[Document], where: Document, fields: Mapping[str, Any]
+) -> Document | None:
+    """Return what ``find_one`` returns, in three quarters of its time; for transactions.
+
+    It creates no cursor, and it is not retried: the whole transaction is.
+    """
+    transaction = current_transaction()
+    if transaction is None or transaction.session is None:
+        return collection.find_one(where, fields)
+    command = {"find": collection.name, "filter": where, "projection": fields, "limit": 1}
+    if request_id := current_request_id():
+        command["comment"] = request_id
+    answer = collection.database.command(
+        {**command, "singleBatch": True},
+        session=transaction.session,
+        codec_options=collection.codec_options,
+    )
+    found: list[Document] = answer["cursor"]["firstBatch"]
+    return found[0] if found else None

@@ -1,0 +1,230 @@
+"""Runs a function as one transaction of MongoDB, as often as MongoDB asks for.
+
+Inside, every command of the thread belongs to the transaction, because the collections of the
+service add its session (app/storage/commands.py): stores are called as usual, and a function that
+is run inside another one joins its transaction. The function reads and decides before its first
+write. It may run several times, so whatever is not in the database waits until ``after_commit``.
+
+A refusal commits, too: only then a majority holds what the refusal is based on. A primary that is
+cut off by a network split can commit nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from contextvars import Context, ContextVar
+from threading import RLock
+from typing import Any, TypeVar
+
+import pymongo
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from app import metrics
+from app.errors import Busy, OutcomeUnknown, QuartermasterError, Unavailable
+from app.request_scope import wait_deadline
+from app.storage.turns import Turns
+from app.types import Document
+
+SNAPSHOT, MAJORITY = ReadConcern("snapshot"), WriteConcern("majority")
+# Less than the database timeout of a request, so that the last try is not cut short.
+PATIENCE_SECONDS = 4.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
+# Commit and abort are sent even if the time of the request is over: until one of them arrives, the
+# documents stay locked.
+LAST_SECONDS = 0.5
+# A separate generator: using the shared one would disturb code that has seeded it.
+_jitter = random.Random()  # nosec B311 # noqa: S311 (nothing secret about a pause)
+# Somebody else has just stored the same key or name. One of the next runs finds it by reading.
+MOST_DUPLICATES = 10
+DUPLICATE_KEY, WRITE_CONFLICT = 11000, 112
+
+Result = TypeVar("Result")
+
+
+class RunAgain(Exception):
+    """Raised by the function of a transaction that has to run once more, without a pause."""
+
+
+class Transaction:
+    """What is known about the transaction of this thread."""
+
+    def __init__(self, session: ClientSession | None = None) -> None:
+        self.session = session
+        self.has_written = False
+        self.after_commit: list[Callable[[], object]] = []
+
+
+_current: ContextVar[Transaction | None] = ContextVar("transaction", default=None)
+current_transaction = _current.get
+
+
+def after_commit(step: Callable[[], object]) -> None:
+    """Take a step when the transaction of this thread has committed; at once if there is none."""
+    if transaction := _current.get():
+        transaction.after_commit.append(step)
+    else:
+        step()
+
+
+class Transactions:
+    """The transactions of one database."""
+
+    def __init__(self, db: Database[Document], is_mock: bool) -> None:
+        self._db = db
+        self._run = self._run_alone if is_mock else self._run_until_deadline
+        self._mock_lock = RLock()
+        self._turns = Turns()
+
+    def run(
+        self,
+        function: Callable[[], Result],
+        what: str = "document",
+        has_key: bool = False,
+        turn: Hashable = None,
+    ) -> Result:
+        """Return the result of a function that reads and writes at one moment, or not at all.
+
+        ``what`` is changed, for the error when too many change it at once. With an
+        Idempotency-Key, a caller can repeat a change whose outcome is unknown. Transactions of this
+        process with the same turn run one after another, instead of in conflict.
+        """
+        if _current.get() is not None:
+            return function()
+        if turn is None:
+            return self._run(function, what, has_key)
+        with self._turns.take(turn, wait_deadline(PATIENCE_SECONDS) - time.monotonic()):
+            return self._run(function, what, has_key)
+
+    def holds(self, collection: Collection[Document], where: Document) -> bool:
+        """Return whether a majority holds a document that matches."""
+        return self.run(lambda: collection.find_one(where, ["_id"]) is not None)
+
+    def _run_until_deadline(
+        self, function: Callable[[], Result], what: str, has_key: bool
+    ) -> Result:
+        deadline, pause, duplicates = wait_deadline(PATIENCE_SECONDS), FIRST_PAUSE, 0
+        while True:
+            try:
+                return self._try(function, deadline, has_key)
+            except RunAgain:
+                continue
+            except PyMongoError as error:
+                if is_duplicate(error):
+                    duplicates += 1
+                    if duplicates > MOST_DUPLICATES:
+                        raise
+                elif not error.has_error_label("TransientTransactionError"):
+                    raise
+                if time.monotonic() >= deadline or error.timeout:
+                    if isinstance(error, OperationFailure) and error.code == WRITE_CONFLICT:
+                        raise Busy(what) from error
+                    raise
+            metrics.TRANSACTION_RETRIES.labels(what).inc()
+            time.sleep(_jitter.uniform(0, pause))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _try(self, function: Callable[[], Result], deadline: float, has_key: bool) -> Result:
+        with self._db.client.start_session(causal_consistency=False) as session:
+            transaction = Transaction(session)
+            session.start_transaction(SNAPSHOT, MAJORITY)
+            token = _current.set(transaction)
+            try:
+                result = _result_of(function, transaction)
+                _commit(session, transaction, deadline, has_key)
+            except BaseException:
+                _abort(session)
+                raise
+            finally:
+                _current.reset(token)
+        if isinstance(result, _Refusal):
+            raise result.error
+        for step in transaction.after_commit:
+            step()
+        return result
+
+    def _run_alone(self, function: Callable[[], Result], *_: Any) -> Result:
+        """Run a function on mongomock, which has no transactions, and undo its writes if it fails.
+
+        That proves rules and views, and nothing about what happens at the same time.
+        """
+        with self._mock_lock:
+            names = self._db.list_collection_names()
+            before = {name: list(self._db[name].find()) for name in names}
+            transaction = Transaction()
+            token = _current.set(transaction)
+            try:
+                result = function()
+            except BaseException:
+                for name in self._db.list_collection_names():
+                    self._db[name].delete_many({})
+                    if documents := before.get(name):
+                        self._db[name].insert_many(documents)
+                raise
+            finally:
+                _current.reset(token)
+        for step in transaction.after_commit:
+            step()
+        return result
+
+
+class _Refusal:
+    """Why a function has refused a change."""
+
+    def __init__(self, error: QuartermasterError) -> None:
+        self.error = error
+
+
+def _result_of(function: Callable[[], Result], transaction: Transaction) -> Any:
+    try:
+        return function()
+    except Unavailable:
+        raise
+    except QuartermasterError as error:
+        if transaction.has_written:
+            raise
+        return _Refusal(error)
+
+
+def _commit(
+    session: ClientSession, transaction: Transaction, deadline: float, has_key: bool
+) -> None:
+    while True:
+        left = max(LAST_SECONDS, deadline - time.monotonic())
+        try:
+            return Context().run(_within, left, session.commit_transaction)
+        except PyMongoError as error:
+            if not error.has_error_label("UnknownTransactionCommitResult"):
+                raise
+            if time.monotonic() >= deadline:
+                if transaction.has_written and not has_key:
+                    raise OutcomeUnknown from error
+                raise
+            time.sleep(LONGEST_PAUSE)
+
+
+def _abort(session: ClientSession) -> None:
+    # Inside an expired time limit, it would not be sent. MongoDB has already aborted after most
+    # errors, and ends what it hears nothing of.
+    if session.in_transaction:
+        with suppress(PyMongoError):
+            Context().run(_within, LAST_SECONDS, session.abort_transaction)
+
+
+def _within(seconds: float, step: Callable[[], None]) -> None:
+    with pymongo.timeout(seconds):
+        step()
+
+
+def is_duplicate(error: PyMongoError) -> bool:
+    """Return whether a unique index has refused a write."""
+    if isinstance(error, BulkWriteError):
+        return any(fault["code"] == DUPLICATE_KEY for fault in error.details["writeErrors"])
+    return isinstance(error, DuplicateKeyError)

@@ -1,0 +1,287 @@
+"""A change and its entry are one transaction: nothing is lost, nothing is made twice."""
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pymongo
+import pytest
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import AutoReconnect, PyMongoError
+
+from app.changes import Change
+from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
+from app.storage import transactions
+from app.storage.changes import fresh_version
+from app.storage.client import Storage
+from app.storage.turns import Turns
+from tests import changes
+from tests.applications import service
+from tests.changes import meant
+from tests.factories import guid
+from tests.mongod import on_mongodb
+
+READS = ("Variables",)
+COUNTER = guid()
+ADD = meant("add")
+
+
+def add(amount, player):
+    """A rule: count up a variable, and say what it is now."""
+    total = player["Variables"].get(COUNTER, 0) + amount
+    return Change({"Variables": {**player["Variables"], COUNTER: total}}, {"total": total})
+
+
+def leave(player):
+    """A rule that changes nothing."""
+    return Change({"Variables": player["Variables"]}, "same")
+
+
+@pytest.fixture
+def storage(app):
+    return service(app, Storage)
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player()
+
+
+@pytest.fixture
+def change(storage, player):
+    return lambda rule, intent=ADD: changes.change(
+        storage, {"_id": player["_id"]}, READS, rule, intent
+    )
+
+
+def total(db):
+    return db.players.find_one()["Variables"].get(COUNTER, 0)
+
+
+def test_a_rule_is_applied_and_its_answer_returned(db, player, change):
+    assert [change(partial(add, amount))[:2] for amount in (5, 2)] == [
+        ({"total": 5}, False),
+        ({"total": 7}, False),
+    ]
+    after = db.players.find_one()
+    assert (after["Variables"], after["Version"]) == ({COUNTER: 7}, player["Version"] + 2)
+    assert [entry["Version"] for entry in db.history.find(sort=[("At", 1)])] == [1, 2]
+
+
+def test_a_rule_that_refuses_or_changes_nothing_writes_nothing(db, player, change):
+    def refuse(_):
+        raise Conflict("No.")
+
+    with pytest.raises(Conflict):
+        change(refuse)
+    assert change(leave).answer == "same"
+    assert db.players.find_one() == player
+    assert db.history.count_documents({}) == 0
+
+
+def test_nobody_is_not_found(storage):
+    with pytest.raises(NotFound, match="No player with id"):
+        changes.change(storage, {"_id": guid()}, READS, partial(add, 1), ADD)
+
+
+def test_the_same_key_gets_the_first_answer_again(db, storage, world, change):
+    intent = meant("add", "key-1", "print")
+    for is_repeated in (False, True):
+        assert change(partial(add, 5), intent)[:2] == ({"total": 5}, is_repeated)
+    for other in (meant("add", "key-1", "other"), meant("take", "key-1", "print")):
+        with pytest.raises(KeyReused):
+            change(partial(add, 5), other)
+    assert total(db) == 5
+    # A key belongs to one player.
+    where = {"_id": world.add_player()["_id"]}
+    assert not changes.change(storage, where, READS, partial(add, 1), intent).replayed
+
+
+def test_a_key_is_remembered_for_a_change_that_changed_nothing(change):
+    intent = meant("set", "k", "print")
+    assert not change(leave, intent).replayed
+    assert change(partial(add, 5), intent)[:2] == ("same", True)
+
+
+def test_true_is_never_1(db, change):
+    for value in (1, True):
+        change(lambda _, value=value: Change({"Variables": {COUNTER: value}}, None))
+    assert db.players.find_one()["Variables"][COUNTER] is True
+
+
+def test_fresh_versions_are_later_than_counted_ones():
+    assert fresh_version() > 10**13
+
+
+def test_what_fails_after_a_write_leaves_nothing(db, storage, player):
+    def write_and_refuse():
+        db.players.update_one({}, {"$set": {"Level": 9}})
+        db.bags.insert_one({"_id": guid(), "SlotCount": 1, "Slots": {}, "Version": 0})
+        raise Conflict("No.")
+
+    with pytest.raises(Conflict):
+        storage.transactions.run(write_and_refuse)
+    assert db.players.find_one() == player
+    assert db.bags.count_documents({}) == 0
+
+
+def test_a_step_after_the_commit_is_taken_once_and_not_after_a_failure(storage):
+    taken = []
+
+    def fail():
+        transactions.after_commit(partial(taken.append, "failed"))
+        raise Conflict("No.")
+
+    with pytest.raises(Conflict):
+        storage.transactions.run(fail)
+    storage.transactions.run(lambda: transactions.after_commit(partial(taken.append, "done")))
+    assert taken == ["done"]
+
+
+@on_mongodb
+def test_a_plain_write_between_read_and_write_is_noticed(db, player, change):
+    rivals = iter([3, 4])
+
+    def overtaken(document):
+        if amount := next(rivals, None):
+            # A game writes after the change has read.
+            with ThreadPoolExecutor(1) as game:
+                path, where = f"Variables.{COUNTER}", {"_id": player["_id"]}
+                game.submit(db.players.update_one, where, {"$inc": {path: amount}}).result()
+        return add(10, document)
+
+    assert change(overtaken).answer == {"total": 17}
+
+
+@on_mongodb
+def test_whoever_is_always_overtaken_is_told_to_come_back(db, player, change, monkeypatch):
+    monkeypatch.setattr(transactions, "PATIENCE_SECONDS", 0.05)
+
+    def always_overtaken(document):
+        with ThreadPoolExecutor(1) as game:
+            game.submit(db.players.update_one, {}, {"$inc": {"Version": 1}}).result()
+        return add(1, document)
+
+    with pytest.raises(Busy, match="Too many changes to this player"):
+        change(always_overtaken)
+    assert total(db) == 0
+
+
+@on_mongodb
+def test_of_many_requests_with_one_key_at_once_one_is_applied(db, change):
+    """A client that gives up waiting and repeats races itself."""
+    intent = meant("add", "one key", "print")
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: change(partial(add, 5), intent), range(12)))
+    assert sorted(answer.replayed for answer in answers) == [False] + [True] * 11
+    assert {answer.answer["total"] for answer in answers} == {total(db)} == {5}
+    assert db.history.count_documents({}) == 1
+
+
+@on_mongodb
+def test_many_threads_lose_nothing_and_apply_no_key_twice(db, change):
+    """Every thread repeats its requests at random."""
+    threads, rounds = 8, 8
+
+    def work(me):
+        rng, added = random.Random(me), 0
+        for number in range(rounds):
+            amount, times = rng.randint(1, 9), rng.choice((1, 1, 2, 3))
+            intent = meant("add", f"{me}-{number}", str(amount))
+            answers = [change(partial(add, amount), intent) for _ in range(times)]
+            assert {repr(answer.answer) for answer in answers} == {repr(answers[0].answer)}
+            assert [a.replayed for a in answers] == [False] + [True] * (times - 1)
+            added += amount
+        return added
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert sum(pool.map(work, range(threads))) == total(db)
+    assert db.history.count_documents({}) == threads * rounds
+
+
+@on_mongodb
+def test_threads_of_one_worker_take_turns_instead_of_retrying(storage, player):
+    decided = []
+    one = changes.Changes(storage, changes.SUBJECTS["players"])
+
+    def rule(player):
+        decided.append(player)
+        return add(1, player)
+
+    def send(_):
+        return one.change({"_id": player["_id"]}, READS, rule, ADD).answer["total"]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sorted(pool.map(send, range(60))) == list(range(1, 61))
+    assert len(decided) == 60, "a retry decides again"
+
+
+def test_whoever_waits_for_a_turn_too_long_goes_on_without_it():
+    turns = Turns()
+    with turns.take("player", 0), turns.take("player", 0.01), turns.take("another", 0):
+        pass
+    assert len(turns) == 0
+
+
+@on_mongodb
+@pytest.mark.parametrize(("key", "expected"), [(None, OutcomeUnknown), ("k", AutoReconnect)])
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_commit_that_is_not_confirmed_is_told_apart_by_its_key(
+    db, change, monkeypatch, key, expected, is_made
+):
+    monkeypatch.setattr(transactions, "PATIENCE_SECONDS", 0.05)
+    plain = ClientSession.commit_transaction
+
+    def unconfirmed(session):
+        if is_made:
+            plain(session)
+        error = AutoReconnect("away")
+        error._add_error_label("UnknownTransactionCommitResult")
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ClientSession, "commit_transaction", unconfirmed)
+        with pytest.raises(expected):
+            change(partial(add, 5), meant("add", key, "print"))
+        # A change that was refused has certainly not been made.
+        with pytest.raises(AutoReconnect):
+            change(leave, meant("leave"))
+    assert total(db) == (5 if is_made else 0)
+    if key:
+        assert change(partial(add, 5), meant("add", key, "print")).replayed is is_made
+        assert total(db) == 5
+
+
+@on_mongodb
+def test_a_request_that_times_out_in_the_middle_leaves_nothing_locked(db, player, storage):
+    def be_late():
+        db.players.update_one({}, {"$set": {"Level": 9}})
+        time.sleep(0.3)
+        db.players.find_one({})
+
+    with pytest.raises(PyMongoError), pymongo.timeout(0.2):
+        storage.transactions.run(be_late)
+    # Far less than the lifetime of a transaction, after which MongoDB would free it.
+    with pymongo.timeout(1):
+        db.players.update_one({}, {"$set": {"Exp": 7}})
+    assert db.players.find_one() == {**player, "Exp": 7}
+
+
+@on_mongodb
+def test_an_account_that_may_not_skip_validation_undoes_all_the_same(
+    staff, player, db, monkeypatch
+):
+    """MongoDB's role readWrite does not include it."""
+    made = staff(f"POST players/{player['_id']}/level", {"level": 7}).headers["X-History-Id"]
+    plain = Collection.update_one
+
+    def forbid(collection, *args, **options):
+        if options.get("bypass_document_validation"):
+            raise pymongo.errors.OperationFailure("not authorized", 13)
+        return plain(collection, *args, **options)
+
+    monkeypatch.setattr(Collection, "update_one", forbid)
+    staff(f"POST history/{made}/undo")
+    assert db.players.find_one()["Level"] == player["Level"]
