@@ -67,8 +67,8 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
     if users.credentials(DEMO_NAME) is None:
         by = Origin(None, "quartermaster serve --demo", "cli")
         password_hash, intent = passwords.hash(World.PASSWORD), Intent(REGISTER.name, by)
-        roles = {"Roles": [DEMO_STAFF_ROLE]}
-        users.create(DEMO_NAME, "demo@example.com", password_hash, intent, **roles)
+        mail, roles = "demo@example.com", [DEMO_STAFF_ROLE]
+        users.create(DEMO_NAME, mail, password_hash, intent, Roles=roles)
         for role in Role:
             intent = Intent(GRANT_ROLE.name, by, {"Role": role.value})
             users.change_power(Lookup.parse(DEMO_NAME), partial(with_role, role=role), intent)
