@@ -27,7 +27,7 @@ from app.progress import progress
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.schema.collections import init_database
-from app.storage.schema.migrations import CURRENT
+from app.storage.schema.migrations import CURRENT, FIRST
 from app.storage.schema.upgrade import UpgradeRefused
 from app.types import Document
 
@@ -58,6 +58,13 @@ class BackupTooNew(Conflict):
         "This backup was made by Quartermaster {release}, at SchemaVersion {version}, and this "
         "program knows none above {known}. Nothing was written; restore it with that release or a "
         "later one."
+    )
+
+
+class BackupTooOld(Conflict):
+    sentence = (
+        "This backup was made by Quartermaster {release}, at SchemaVersion {version}, from before "
+        "release 0.3.0. Nothing was written. Restore it with 0.3.0, and upgrade that."
     )
 
 
@@ -128,6 +135,8 @@ def _open(file: IO[bytes]) -> tuple[zipfile.ZipFile, Document]:
         raise NoBackup(error) from error
     if number > FORMAT or schema > CURRENT:
         raise BackupTooNew(manifest["Release"], schema, CURRENT)
+    if schema < FIRST:
+        raise BackupTooOld(manifest["Release"], schema)
     return archive, manifest
 
 

@@ -32,7 +32,7 @@ from app.server.startup import prepare_database
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.schema.collections import init_database
-from app.storage.schema.migrations import CURRENT, version_of
+from app.storage.schema.migrations import CURRENT, FIRST, version_of
 from app.storage.schema.preparation import Preparation
 from tests import mongod, older_databases, people
 from tests.applications import service
@@ -500,6 +500,7 @@ CRAFTED = {
     "text for the version": {"SchemaVersion": "x"},
     "negative version": {"SchemaVersion": -1},
     "no version": {"SchemaVersion": None},
+    "a version from before 0.3.0": {"SchemaVersion": FIRST - 1},
     "text for the format": {"Format": "1"},
     "object of collections": {"Collections": {"players": {"Count": 1}}},
     "no collections": {"Collections": None},
