@@ -320,9 +320,9 @@ def test_an_entry_has_the_inverse_of_its_operation_or_else_of_its_fields(operati
         ("change-password", [slot("Password", None, None)], "not kept"),
         ("grant-role", [slot("Power.Api", False, True)], "api revoke"),
         ("give", [], "not recorded"),
-        ("dance", [slot("Gender", 1, 2)], "fields that its undo does not cover"),
+        ("dance", [slot("Sprite", 1, 2)], "fields that its undo does not cover"),
         ("set-level", [slot("Spells.0", None, SPELL)], "fields that its undo does not cover"),
-        ("undo", [slot("Gender", 1, 2)], "fields that its undo does not cover"),
+        ("undo", [slot("Sprite", 1, 2)], "fields that its undo does not cover"),
     ],
 )
 def test_what_has_no_inverse_says_why(operation, changes, why):
