@@ -68,6 +68,3 @@ BATCH_ROWS = CollectionPlan(
         expiry(),
     ),
 )
-# The fields that may name people.
-TEXTS = ["Name", "Reason", "Undo"]
-ROW_TEXTS = ["Player", "Why", "Arguments", "Sent"]

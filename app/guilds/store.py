@@ -45,10 +45,3 @@ def guilds_of(db: Database[Document], ids: Sequence[str]) -> Iterator[Document]:
     for guild in db[GUILDS.name].find({MEMBER: {"$in": list(ids)}}, ["Name", "Members"]):
         ranks = {id_: rank for id_, rank in ranks_of(guild).items() if id_ in ids}
         yield {"Id": guild["_id"], "Name": guild.get("Name"), "Ranks": ranks}
-
-
-def remove_members(db: Database[Document], ids: Sequence[str]) -> int:
-    """Remove these players from all guilds; return how many guilds had one."""
-    these = {"$in": list(ids)}
-    pull = {"$pull": {"Members": {"PlayerId": these}}}
-    return db[GUILDS.name].update_many({MEMBER: these}, pull).modified_count

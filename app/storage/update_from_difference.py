@@ -52,11 +52,6 @@ def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
         update.setdefault("$unset", {})[path + name] = ""
 
 
-def as_read(document: Mapping[str, Any], name: str) -> Document:
-    """Return the condition that a field still has the value that was read, or is still absent."""
-    return {"$eq": document[name]} if name in document else {"$exists": False}
-
-
 def value_at(document: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path; None if there is none."""
     value: Any = document
