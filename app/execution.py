@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from app.auth import guard
 from app.auth.approval import require_no_approval
 from app.auth.spending import OverBudget, spend
-from app.changes import Applied, Intent, Rule
+from app.changes import Applied, Intent
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer, intent, keyed_intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
-from app.operations import Endpoint, IncompleteOperation, Operation, Route
+from app.operations import Endpoint, IncompleteOperation, Key, Operation, Route, Store
 from app.types import Document
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
@@ -25,54 +25,55 @@ OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "Lar
 known_objects = current(KnownObjects)
 
 View = TypeVar("View", bound=Callable[..., Any])
-Key = Any
 
 
-class Store(Protocol):
-    """Changes the documents of one kind."""
-
-    def change(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied: ...
-
-    def preview(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document: ...
-
-    def find_earlier(self, key: Key, intent: Intent) -> Applied | None: ...
-
-
-def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Applied:
-    """Execute an operation; a new document has the key of its name."""
+def execute(operation: Operation, key: Key, args: Document) -> Applied:
+    """Execute an operation for the caller; a new document has the key of its name."""
     if operation.approval:
         require_no_approval(operation.approval)
-    prepared = operation.prepare_change(args)
-    told = operation.history_arguments(args)
-    meant = keyed_intent(operation, args) if operation.takes_key else intent(operation, **told)
+    for require in operation.requires:
+        require(key, args)
     key = args["Name"] if key is None else key
-    moved = operation.moves(args) if callable(operation.moves) else operation.moves
-    reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
-    return spend(
-        moved,
-        partial(store.change, key, reads, rule, meant),
-        partial(store.find_earlier, key, meant),
-    )
+    change = _change(operation, key, args)
+    if operation.takes_key:
+        meant = keyed_intent(operation, args)
+    else:
+        recorded = operation.history_arguments(args)
+        meant = intent(operation, args.get("reason"), **recorded)
+    store = operation.store
+    find_earlier = partial(store.find_earlier, key, meant) if store else None
+    return spend(operation.moves(args), partial(change, meant), find_earlier)
 
 
-def make(
-    operation: Operation,
-    store: Store,
-    key: Key,
-    args: dict[str, Any],
-    meant: Intent,
-) -> Applied:
+def make(operation: Operation, key: Key, args: Document, meant: Intent) -> Applied:
     """Execute an operation for an intent that is not the caller's."""
+    return _change(operation, key, args)(meant)
+
+
+def _change(operation: Operation, key: Key, args: Document) -> Callable[[Intent], Applied]:
+    """Return what makes the change, or raise if the arguments do not allow it."""
+    if operation.run:
+        return partial(operation.run, key, args)
     prepared = operation.prepare_change(args)
-    reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
-    return store.change(key, reads, rule, meant)
+
+    def change(meant: Intent) -> Applied:
+        checked = known_objects.checked(operation, args, prepared, meant)
+        return _store_of(operation).change(key, *checked)
+
+    return change
 
 
-def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Document:
+def preview(operation: Operation, key: Key, args: Document) -> Document:
     """Return the entry that a change would have, without making the change."""
     prepared = operation.prepare_change(args)
-    meant = previewed_intent(operation, args)
-    return store.preview(key, *known_objects.checked(operation, args, prepared, meant))
+    checked = known_objects.checked(operation, args, prepared, previewed_intent(operation, args))
+    return _store_of(operation).preview(key, *checked)
+
+
+def _store_of(operation: Operation) -> Store:
+    if operation.store is None:
+        raise IncompleteOperation(f"The operation '{operation.name}' has no store.")
+    return operation.store
 
 
 def change_route(
@@ -108,9 +109,7 @@ def change_route(
     return decorator
 
 
-def change_routes(
-    blueprint: Blueprint, store: Store, operations: ModuleType, subject: str = ""
-) -> None:
+def change_routes(blueprint: Blueprint, operations: ModuleType, subject: str = "") -> None:
     """Add the routes of a module's operations that declare an endpoint and so need no view.
 
     With a subject, only those of that subject.
@@ -118,15 +117,13 @@ def change_routes(
     for operation in vars(operations).values():
         is_operation = isinstance(operation, Operation) and subject in ("", operation.subject)
         if is_operation and operation.endpoint:
-            _add_route(blueprint, store, operation, operation.endpoint)
+            _add_route(blueprint, operation, operation.endpoint)
 
 
-def _add_route(
-    blueprint: Blueprint, store: Store, operation: Operation, endpoint: Endpoint
-) -> None:
+def _add_route(blueprint: Blueprint, operation: Operation, endpoint: Endpoint) -> None:
     def view(args: Document | None = None, **path: Key) -> Any:
         key = next(iter(path.values()), None)
-        return answer(execute(operation, store, key, args or {}))
+        return answer(execute(operation, key, args or {}))
 
     view.__name__, view.__doc__ = endpoint.view, endpoint.about
     where, method = (endpoint.path, endpoint.answers, *endpoint.refusals), endpoint.method
@@ -139,4 +136,4 @@ def _own_refusals(operation: Operation) -> list[QuartermasterError]:
     if name := operation.needs_object:
         declared = operation.arguments.fields[name].metadata
         found.append(NotInCatalogue(declared["object_type"], declared["example"]))
-    return [*found, OVER_BUDGET] if callable(operation.moves) else found
+    return [*found, OVER_BUDGET] if operation.counts_items else found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from app.auth.permissions import Need, Permission, of_people
 from app.changes import Applied, Intent, Rule
@@ -36,8 +36,44 @@ class Prepared(NamedTuple):
 
 
 Prepare = Callable[[Document], Prepared]
-# The number of items that are moved, by item id.
-Quantities = Mapping[str, int]
+Key = Any
+# Executes an operation on the document with a key, with its arguments and for an intent.
+Run = Callable[[Key, Document, Intent], Applied]
+# Returns the changes that it would make, or raises why it is impossible or not allowed.
+Preview = Callable[[Key, Document, Intent], list[Document]]
+# The number of items that are moved, by item id. A text means unknown, and names the change: a key
+# with a budget and a person with a limit are then refused. None: the change moves no items.
+Moved = Mapping[str, int] | str | None
+
+
+class Store(Protocol):
+    """Changes the documents of one kind."""
+
+    def change(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied: ...
+
+    def preview(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document: ...
+
+    def find_earlier(self, key: Key, intent: Intent) -> Applied | None: ...
+
+
+def no_items(_: Any) -> Moved:
+    return None
+
+
+@dataclass(frozen=True)
+class UnknownItems:
+    """Nobody can tell which items a change moves; what names it in the refusal."""
+
+    what: str
+
+    def __call__(self, _: Any) -> Moved:
+        return self.what
+
+
+class NotUndoable(NamedTuple):
+    """Why an operation cannot be undone."""
+
+    why: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,8 +83,8 @@ class Inverse:
     fields: tuple[str, ...]
     # Takes the changes of the entry.
     prepare: Callable[[list[Document]], Prepared]
-    # The items that it moves. A text means unknown: a key with a budget is then refused.
-    moves: Callable[[list[Document]], Quantities] | str | None = None
+    # The items that it moves.
+    moves: Callable[[list[Document]], Moved] = no_items
     # Whether a batch may combine it with others; values that must be unique are written one by one.
     in_bulk: bool = True
     # Undoes as much as possible, and warns about the rest; None: all or nothing.
@@ -67,12 +103,8 @@ class OwnInverse:
     fields: tuple[str, ...]
     make: Callable[[Document, Intent], Applied]
     preview: Callable[[Document, Intent], Document]
-    moves: Callable[[list[Document]], Quantities | str] | str
+    moves: Callable[[list[Document]], Moved]
     in_bulk: bool = False
-
-
-class InverseByFields:
-    """The inverse of an undo, or of an operation that no longer exists: that of its fields."""
 
 
 class BatchRow(NamedTuple):
@@ -127,16 +159,23 @@ class Operation:
     needs: tuple[Need, ...] | None
     # The schema of its arguments; None: no arguments.
     arguments: Any
-    # Prepares the change; a text names what executes it instead.
-    prepare: Prepare | str
-    # What undoes it; a text is the reason why it cannot be undone.
-    inverse: Inverse | OwnInverse | InverseByFields | str
-    # The items that it moves. A text means unknown: a key with a budget is then refused.
-    moves: Callable[[Document], Quantities] | str | None
-    # How a batch executes it; None: not in batches.
-    batch: BatchRow | None
+    # What undoes it; None: the inverse of the operations that change the same fields.
+    inverse: Inverse | OwnInverse | NotUndoable | None
+    # The items that it moves.
+    moves: Callable[[Document], Moved]
     # The sentence in lists of history: {changes}, the arguments by history name, or plain text.
     sentence: str
+    # If it changes one document: the store of the document, and what prepares the change.
+    store: Store | None = None
+    prepare: Prepare | None = None
+    # Otherwise, what executes it; the store then only finds the result of an earlier request.
+    run: Run | None = None
+    # What a request for approval would change, if that is not all that its rule changes.
+    preview: Preview | None = None
+    # Raise unless a caller may do it to the document with a key, with these arguments.
+    requires: tuple[Callable[[Key, Document], None], ...] = ()
+    # How a batch executes it; None: not in batches.
+    batch: BatchRow | None = None
     # None: it has a view function, or is only for the command line.
     endpoint: Endpoint | None = None
     # The notice of the page after the change; it may also contain {whom} and {lines}.
@@ -147,6 +186,10 @@ class Operation:
     takes_key: bool = True
     # The rule of QM_APPROVAL that may require a second person for it; empty: none does.
     approval: str = ""
+    # What a request for approval calls it, if its changes do not say it.
+    title: str = ""
+    # Raised if somebody asks for it, or approves it, for the own account.
+    own_account: type[QuartermasterError] | None = None
     # Whether its entries quote texts of staff.
     quotes_staff: bool = False
     # By view name.
@@ -159,13 +202,6 @@ class Operation:
             raise IncompleteOperation(
                 f"The operation '{self.name}' of the subject '{self.subject}' is declared twice."
             )
-        if isinstance(self.inverse, Inverse | OwnInverse):
-            for changed in self.inverse.fields:
-                if _INVERSES.setdefault((changed, self.subject), self.inverse) != self.inverse:
-                    raise IncompleteOperation(
-                        f"The operation '{self.name}' and another one declare different inverses "
-                        f"for the field {changed} of a {self.subject}: let them share one."
-                    )
         _DECLARED[self.name, self.subject] = self
         if self.batch:
             in_order = sorted({**_IN_BATCHES, self.name: self}.items())
@@ -177,7 +213,7 @@ class Operation:
 
     def _check_row(self) -> None:
         """Raise unless a batch can execute it: rows have history names, in any case."""
-        if not (self.arguments and (callable(self.prepare) or self.is_undo)):
+        if not (self.arguments and (self.prepare or self.is_undo)):
             raise IncompleteOperation(
                 f"The operation '{self.name}' is for batches, which need its arguments and rule."
             )
@@ -192,9 +228,14 @@ class Operation:
 
     def prepare_change(self, args: Document, in_batch: bool = False) -> Prepared:
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare
-        if isinstance(prepare, str):
-            raise IncompleteOperation(f"The operation '{self.name}' is made by {prepare}.")
+        if prepare is None:
+            raise IncompleteOperation(f"The operation '{self.name}' has no rule.")
         return prepare(args)
+
+    @property
+    def counts_items(self) -> bool:
+        """Whether it moves items, whose number is known."""
+        return self.moves is not no_items and not isinstance(self.moves, UnknownItems)
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
@@ -203,7 +244,7 @@ class Operation:
     @property
     def is_undo(self) -> bool:
         """Whether it undoes another operation; then it is about an entry instead of a player."""
-        return isinstance(self.inverse, InverseByFields)
+        return self.inverse is None
 
     @property
     def route(self) -> Route:
@@ -230,7 +271,6 @@ class Operation:
 
 
 _DECLARED: dict[tuple[str, str], Operation] = {}
-_INVERSES: dict[tuple[str, str], Inverse | OwnInverse] = {}
 _IN_BATCHES: dict[str, Operation] = {}
 _OBJECT_ARGUMENTS: dict[str, str] = {}
 _OBJECT_FIELDS: set[str] = set()
@@ -268,5 +308,7 @@ def object_fields() -> Container[str]:
 
 
 def find_inverse(changed: str, subject: str) -> Inverse | OwnInverse | None:
-    """Return the inverse of changes to a field of a kind of document."""
-    return _INVERSES.get((changed, subject))
+    """Return the inverse of the operations that change a field of a kind of document."""
+    inverses = (one.inverse for one in all_operations() if one.subject == subject)
+    found = (one for one in inverses if isinstance(one, Inverse | OwnInverse))
+    return next((one for one in found if changed in one.fields), None)

@@ -13,24 +13,21 @@ NEEDS = (Permission.KEYS_MANAGE, KeyAccess.NONE)
 
 CREATE_KEY = account_operation(
     "create-key",
-    made_by=MADE_BY,
-    inverse="revoke the key instead",
+    no_undo="revoke the key instead",
     sentence="Key {Name} made",
     arguments=KeyArgs(),
     needs=NEEDS,
 )
 ROTATE_KEY = account_operation(
     "rotate-key",
-    made_by=MADE_BY,
-    inverse="rotate the key again instead",
+    no_undo="rotate the key again instead",
     sentence="Key {Name} rotated",
     arguments=RotateArgs(),
     needs=NEEDS,
 )
 REVOKE_KEY = account_operation(
     "revoke-key",
-    made_by=MADE_BY,
-    inverse="the secret of the key is not kept",
+    no_undo="the secret of the key is not kept",
     sentence="Key {Name} revoked",
     needs=NEEDS,
     notice="Revoked the key {Name} of {whom}.",

@@ -14,12 +14,11 @@ from app.auth.permissions import LIMIT_NAMES
 from app.changes import Applied
 from app.errors import Busy, Forbidden, QuartermasterError, Unavailable
 from app.http.context import current
+from app.operations import Moved
 from app.storage.limits import Budgets, Use
 from app.types import Document
 
 budgets = current(Budgets)
-
-Moved = Mapping[str, int] | str | None
 
 
 class OverBudget(Forbidden):
@@ -119,7 +118,7 @@ def allowances_of(caller: Caller) -> list[Allowance]:
 
 
 def spend(
-    moved: Moved, change: Callable[[], Applied], find_earlier: Callable[[], Applied | None]
+    moved: Moved, change: Callable[[], Applied], find_earlier: Callable[[], Applied | None] | None
 ) -> Applied:
     """Make a change that moves these quantities, if the caller's key and the caller may.
 
@@ -135,7 +134,7 @@ def spend(
         reserved = reserve(allowances, total)
     except Forbidden:
         # A repeated request moves nothing, and needs no budget.
-        if earlier := find_earlier():
+        if find_earlier and (earlier := find_earlier()):
             return earlier
         raise
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.batches.domain import row_key
 from app.changes import Intent, Origin
@@ -13,7 +13,7 @@ from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.objects.store import KnownObjects
-from app.operations import Inverse, batch_operations
+from app.operations import Inverse, Moved, batch_operations
 from app.storage.changes import Wanted
 from app.types import Document
 
@@ -56,7 +56,7 @@ def _change_of(row: Document, entries: dict[str, Document], origin: Origin) -> W
     meant = Intent(row["Operation"], origin, row_arguments(row), *row_key(row))
     if row["Operation"] != UNDO.name:
         operation = batch_operations()[row["Operation"]]
-        _note_items(row, operation.moves, arguments)
+        _note_items(row, operation.moves(arguments))
         prepared = operation.prepare_change(arguments, in_batch=True)
         checked = known_objects.checked(operation, arguments, prepared, meant)
         return Wanted(row["Subject"]["Id"], *checked)
@@ -66,16 +66,15 @@ def _change_of(row: Document, entries: dict[str, Document], origin: Origin) -> W
     row["Subject"] = entry["Subject"]
     meant = meant._replace(undoes=entry)
     inverse = inverse_of(entry)
-    _note_items(row, inverse.moves, entry["Changes"])
+    _note_items(row, inverse.moves(entry["Changes"]))
     if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
         return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant), meant)
     return Alone(entry, meant)
 
 
-def _note_items(row: Document, moves: Any, moved_by: Any) -> None:
+def _note_items(row: Document, moved: Moved) -> None:
     """Note how many items a row moves, None if that is unknown; and the most of one item."""
-    if moves is not None:
-        moved = moves(moved_by) if callable(moves) else None
+    if moved is not None:
         quantities = None if isinstance(moved, str) else moved
         row["Items"] = None if quantities is None else sum(quantities.values())
         row["Largest"] = max((quantities or {}).values(), default=0)

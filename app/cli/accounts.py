@@ -17,7 +17,7 @@ from app.auth.callers import Callers
 from app.auth.permissions import RIGHTS, role_names
 from app.auth.roles import Role, roles_of, with_role, without_role
 from app.auth.tokens import AccessTokens
-from app.cli.intents import intent, reason_option, report
+from app.cli.intents import intent, make, reason_option, report
 from app.errors import Invalid
 from app.http.context import current
 from app.naming import Lookup, parse_guid
@@ -27,12 +27,10 @@ from app.openid.domain import LONGEST_SUBJECT, identity
 from app.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.operations import Operation
 from app.privacy.domain import public_erasure
-from app.privacy.erasing import begin
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.progress import progress
-from app.second_factor.management import reset as reset_factor
 from app.second_factor.operations import RESET_FACTOR
 from app.staff.store import Staff
 from app.transfer.files import open_output
@@ -139,7 +137,7 @@ def end_sign_in(name: str, sign_in: str) -> None:
 @reason_option
 def reset_second_factor(name: str, reason: str | None) -> None:
     """Remove the lost second factor of a user: the password alone signs in again."""
-    _, is_mailed = reset_factor(Lookup.parse(name), intent(RESET_FACTOR, reason))
+    is_mailed = make(RESET_FACTOR, Lookup.parse(name), reason).answer["MailSent"]
     told = "A mail tells the user." if is_mailed else "No mail was sent: tell the user yourself."
     report(f"Reset the second factor of {name}. {told}", "reset the second factor of %s", name)
 
@@ -173,7 +171,7 @@ def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
     if key.id is None or erasures.find(key.id) is None:
         users.get(key, "_id")  # fails at once if there is no such user
     typed = confirm or click.prompt(f"Type the username of {name} to erase it permanently")
-    user_id = begin(key, typed, intent(ERASE_USER, reason)).answer
+    user_id = make(ERASE_USER, key, reason, Confirm=typed).answer
     with progress("Erasing", 0) as advance:
         erased = public_erasure(erasures.finish(user_id, advance=advance))
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())

@@ -11,9 +11,11 @@ from typing import Any
 import click
 from flask import current_app
 
-from app.changes import Intent, Origin
+from app import execution
+from app.changes import Applied, Intent, Origin
 from app.http.intents import LONGEST_REASON
 from app.http.masking import masked
+from app.http.parser import load
 from app.naming import parse_guid
 from app.operations import Operation
 
@@ -55,6 +57,13 @@ reason_option = click.option("--reason", callback=_reason, help="The reason, for
 
 def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent:
     return Intent(operation.name, Origin(None, operator(), "cli", reason=reason), arguments)
+
+
+def make(operation: Operation, key: Any, reason: str | None, **given: Any) -> Applied:
+    """Execute an operation with the arguments of a command."""
+    args = load(operation.arguments, given) if operation.arguments else {}
+    meant = intent(operation, reason, **operation.history_arguments(args))
+    return execution.make(operation, key, args, meant)
 
 
 def report(output: str | None, action: str, *names: str) -> None:

@@ -11,16 +11,14 @@ from flask.cli import AppGroup
 
 from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission, Rights, rights_of_role
 from app.auth.shipped_roles import ADMINISTRATOR
-from app.cli.intents import intent, reason_option, report
+from app.cli.intents import intent, make, reason_option, report
 from app.http.context import current, setting
-from app.http.parser import load
 from app.moderation.domain import READS, lift
 from app.moderation.operations import LIFT
 from app.moderation.penalties import BAN
 from app.naming import Lookup, printable
 from app.oauth.sign_ins import allow_password
 from app.operations import Operation
-from app.second_factor.management import reset_sign_in
 from app.second_factor.operations import RESET_SIGN_IN
 from app.staff.domain import public_role, public_staff
 from app.staff.operations import (
@@ -68,14 +66,6 @@ def terms(given: Document) -> Document:
     limits = dict(zip(LIMIT_NAMES, values, strict=True)) if any(values) else None
     wanted = {"Permissions": list(given["permissions"]), "Limits": limits}
     return {**wanted, "NeedsSecondFactor": given["second_factor"]}
-
-
-def make(operation: Operation, key: Any, reason: str | None, **given: Any) -> None:
-    """Make a change of a role, or of an account of staff."""
-    args = load(operation.arguments, given) if operation.arguments else {}
-    meant = intent(operation, reason, **operation.history_arguments(args))
-    store: Any = roles if operation.subject == "role" else accounts
-    store.change(key, *operation.prepare_change(args), meant)
 
 
 @role.command("list")
@@ -163,7 +153,7 @@ def rescue(name: str, sign_in: bool, email: str, reason: str | None) -> None:
     if sign_in or email:
         if email:
             require_email(email, "--email")
-        reset_sign_in(key, email, intent(RESET_SIGN_IN, reason))
+        make(RESET_SIGN_IN, key, reason, Email=email)
         report(f"Reset the sign-in of {name}.", "reset the sign-in of %s", name)
         return
     given, known = role_with_everything(reason), roles.all()

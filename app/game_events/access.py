@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from app.auth.spending import Moved, spend, unaskable
+from app.auth.spending import spend, unaskable
 from app.changes import Applied, Intent
 from app.errors import AlreadyUndone
 from app.game_events.domain import (
@@ -26,6 +26,7 @@ from app.items.operations import GIVE_BACK
 from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS
 from app.naming import Lookup
+from app.operations import Moved
 from app.players.store import Players
 from app.types import Document
 

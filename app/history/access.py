@@ -10,7 +10,6 @@ from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import spend
 from app.changes import KINDS, Applied, Intent
-from app.execution import Store
 from app.history.domain import filters_of, inverse_of
 from app.history.operations import UNDO
 from app.history.store import History
@@ -19,7 +18,7 @@ from app.http.cursors import Cursors
 from app.http.intents import keyed_intent, previewed_intent
 from app.naming import Lookup
 from app.objects.store import ObjectKey, Objects
-from app.operations import OwnInverse
+from app.operations import OwnInverse, Store
 from app.paging import CursorPage
 from app.players.store import Players
 from app.types import Document
@@ -103,11 +102,11 @@ def preview_undo_as(entry: Document, meant: Intent) -> Document:
 
 def undo(entry: Document, is_partial: bool = False) -> Applied:
     """Undo a change, or as much of it as possible, within the budget of the caller's key."""
-    moves = inverse_of(entry).moves
+    moved = inverse_of(entry).moves(entry["Changes"])
     meant = keyed_intent(UNDO, undo_arguments(entry["_id"], is_partial), entry)
     store, key = _subject_of(entry)
     return spend(
-        moves(entry["Changes"]) if callable(moves) else moves,
+        moved,
         partial(undo_as, entry, meant),
         partial(store.find_earlier, key, meant),
     )

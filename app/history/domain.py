@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from app.errors import Conflict
 from app.naming import Lookup, name_key
-from app.operations import Inverse, InverseByFields, OwnInverse, find_inverse, find_operation
+from app.operations import Inverse, NotUndoable, OwnInverse, find_inverse, find_operation
 from app.storage.search_fields import words
 from app.types import Document
 
@@ -91,17 +91,14 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
     """Return the inverse of an entry, or raise CannotUndo."""
     kind = entry["Subject"]["Kind"]
     operation = find_operation(entry["Operation"], kind)
-    inverse = operation.inverse if operation else InverseByFields()
-    if isinstance(inverse, str):
-        raise CannotUndo(entry["_id"], inverse)
+    found = operation.inverse if operation else None
+    if isinstance(found, NotUndoable):
+        raise CannotUndo(entry["_id"], found.why)
     if not entry["Changes"]:
         raise CannotUndo(entry["_id"], "what it changed is not recorded, or it changed nothing")
     # A transfer changed the same fields of another player, so both changes are undone together.
     roots = {"Transfer"} if "Transfer" in entry else {path_root(c) for c in entry["Changes"]}
-    if isinstance(inverse, InverseByFields):
-        found = find_inverse(next(iter(roots)), kind)
-    else:
-        found = inverse
+    found = found or find_inverse(next(iter(roots)), kind)
     if found is None or not roots <= {*found.fields}:
         raise CannotUndo(entry["_id"], "it changed fields that its undo does not cover")
     return found
@@ -110,7 +107,7 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
 def may_be_undone(entry: Document) -> bool:
     """Return whether entries of this operation can be undone; a few of them still cannot."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
-    return operation is None or not isinstance(operation.inverse, str)
+    return operation is None or not isinstance(operation.inverse, NotUndoable)
 
 
 def path_root(change: Document) -> str:

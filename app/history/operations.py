@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from app.auth.permissions import Permission
 from app.history.schemas import UndoRowArgs
-from app.operations import ANY, BY_CHANGES, BatchRow, InverseByFields, Operation
+from app.operations import ANY, BY_CHANGES, BatchRow, Operation, no_items
 
 UNDO = Operation(
     name="undo",
     subject=ANY,
     needs=(Permission.UNDO_OWN,),
     arguments=UndoRowArgs(),
-    prepare="the inverse of the operation that it undoes",
-    inverse=InverseByFields(),
+    inverse=None,
     # The inverse declares the items that it moves.
-    moves=None,
+    moves=no_items,
     batch=BatchRow(order="Undo", orders="Undo {changes}"),
     sentence=BY_CHANGES,
     notice="Undid a change of {whom}: {lines}.",

@@ -196,7 +196,7 @@ class PasswordHash(Described, fields.String):
     }
 
     def __init__(self, **kwargs: Any) -> None:
-        about = {"pattern": "^[0-9a-fA-F]{64}$", "example": DEMO_PASSWORD_HASH}
+        about = {"pattern": "^[0-9a-fA-F]{64}$", "example": DEMO_PASSWORD_HASH, "unrecorded": True}
         kwargs.setdefault("description", "The SHA-256 of the password in hex.")
         super().__init__(metadata=about, **kwargs)
 

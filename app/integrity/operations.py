@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from app.operations import ANY, Operation
+from app.operations import ANY, NotUndoable, Operation, no_items
 
 REPAIR = Operation(
     name="repair",
     subject=ANY,
     needs=None,
     arguments=None,
-    prepare="app/integrity/repairs, which writes whole documents",
-    inverse="what was repaired was damaged before",
-    moves=None,
-    batch=None,
+    inverse=NotUndoable("what was repaired was damaged before"),
+    moves=no_items,
     sentence="Repaired",
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.permissions import Permission
-from app.changes import Applied, Intent
+from app.auth.spending import refuse_unknown
+from app.changes import Applied, Change, Intent, Rule
 from app.http.context import current
 from app.items.domain import (
     FILLED_BAG,
@@ -13,6 +14,7 @@ from app.items.domain import (
     NoRoom,
     NotEnoughItems,
     bag_of,
+    bags_in,
     give,
     give_uncounted,
     take,
@@ -28,6 +30,7 @@ from app.items.schemas import (
 from app.items.store import Bags, Catalogue
 from app.items.transfers.store import Transfers
 from app.items.undo import CONTAINERS, quantities, undo
+from app.naming import Lookup
 from app.openapi.examples import BAG, BAG_ITEM, ITEM
 from app.operations import (
     BY_CHANGES,
@@ -38,10 +41,12 @@ from app.operations import (
     OwnInverse,
     Prepared,
 )
+from app.players.store import Players
 from app.types import Document
 
 bags = current(Bags)
 catalogue = current(Catalogue)
+players = current(Players)
 transfers = current(Transfers)
 
 
@@ -77,6 +82,27 @@ def prepare_undo(changes: list[Document], is_partial: bool = False) -> Prepared:
     return Prepared(CONTAINERS, partial(rule, limits_of=catalogue.limits, is_filled=bags.is_filled))
 
 
+def counted_bags(rule: Rule) -> Rule:
+    """Refuse whoever may move a limited number of items a bag that contains something."""
+
+    def checked(player: Document) -> Change:
+        change = rule(player)
+        sent = bags_in(player) - bags_in({**player, **change.fields})
+        if any(map(bags.is_filled, sent)):
+            refuse_unknown(FILLED_BAG)
+        return change
+
+    return checked
+
+
+def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
+    return transfers.make(key, args, intent, counted_bags)
+
+
+def preview_transfer(key: Lookup, args: Document, _: Intent) -> list[Document]:
+    return transfers.preview(key, args)
+
+
 def undo_transfer(entry: Document, intent: Intent) -> Applied:
     return transfers.undo(entry, intent)
 
@@ -97,6 +123,7 @@ GIVE = Operation(
     subject="player",
     needs=(Permission.ITEMS_MOVE,),
     arguments=GiveItemArgs(),
+    store=players,
     prepare=prepare_give,
     inverse=UNDO_MOVES,
     moves=moved,
@@ -128,6 +155,7 @@ TAKE = Operation(
     subject="player",
     needs=(Permission.ITEMS_MOVE,),
     arguments=TakeItemArgs(),
+    store=players,
     prepare=prepare_take,
     inverse=UNDO_MOVES,
     moves=moved,
@@ -154,11 +182,9 @@ GIVE_BACK = Operation(
     subject="player",
     needs=(Permission.ITEMS_MOVE,),
     arguments=GiveBackArgs(),
-    prepare="app/game_events/access, because an event of the game has the item",
     inverse=UNDO_MOVES,
     # Of the event; history has them among the arguments.
     moves=lambda args: {args["ItemId"]: args["Quantity"]},
-    batch=None,
     sentence=BY_CHANGES,
     notice="Gave {Quantity} {ItemId} back to {whom}.",
 )
@@ -167,7 +193,9 @@ TRANSFER = Operation(
     subject="player",
     needs=(Permission.ITEMS_MOVE,),
     arguments=TransferItemArgs(),
-    prepare="app/items/transfers, because it changes two players",
+    store=players,
+    run=transfer,
+    preview=preview_transfer,
     # An entry of a transfer has this field.
     inverse=OwnInverse(
         fields=("Transfer",),
@@ -176,7 +204,6 @@ TRANSFER = Operation(
         preview=preview_undo_transfer,
     ),
     moves=moved,
-    batch=None,
     sentence=BY_CHANGES,
     notice="Moved {Quantity} {ItemId} from {whom} to {To}.",
 )

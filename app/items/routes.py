@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from flask import Response
 
 from app.auth.permissions import Permission
-from app.auth.spending import refuse_unknown, spend
 from app.auth.views import read_route
-from app.changes import Change, Rule
 from app.errors import NotFound
-from app.execution import change_route, change_routes
+from app.execution import change_route, change_routes, execute
 from app.http.api import Blueprint
 from app.http.context import current, setting
-from app.http.intents import answer, keyed_intent
+from app.http.intents import answer
 from app.http.path_converters import path_guid
 from app.items import operations
-from app.items.domain import FILLED_BAG, NoRoom, NotEnoughItems, bags_in, slot_records
+from app.items.domain import NoRoom, NotEnoughItems, slot_records
 from app.items.schemas import BagSchema, ItemsSchema, SlotSchema, TransferredSchema
 from app.items.store import Bags
 from app.items.transfers.store import Transfers
@@ -73,20 +70,7 @@ def get_bag(bag_id: str) -> Document:
     return bags.get(path_guid("bagId", bag_id))
 
 
-change_routes(blp, players, operations)
-
-
-def counted_bags(rule: Rule) -> Rule:
-    """Refuse whoever may move a limited number of items a bag that contains something."""
-
-    def checked(player: Document) -> Change:
-        change = rule(player)
-        sent = bags_in(player) - bags_in({**player, **change.fields})
-        if any(map(bags.is_filled, sent)):
-            refuse_unknown(FILLED_BAG)
-        return change
-
-    return checked
+change_routes(blp, operations)
 
 
 @change_route(
@@ -106,10 +90,7 @@ def transfer_item(args: Document, key: Lookup) -> Response:
     entry undoes both. If the answer is 503, the transfer is finished or withdrawn within seconds:
     repeat the request with its Idempotency-Key to learn which.
     """
-    meant = keyed_intent(operations.TRANSFER, args)
-    make = partial(transfers.make, key, args, meant, counted_bags)
-    find_earlier = partial(transfers.find_earlier, key, meant)
-    return answer(spend(operations.moved(args), make, find_earlier))
+    return answer(execute(operations.TRANSFER, key, args))
 
 
 def all_slots(player: Document, container: str) -> list[dict[str, Any]]:

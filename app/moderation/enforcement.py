@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from app.auth import guard
 from app.auth.callers import Caller, Callers, NotPeer
@@ -11,10 +10,8 @@ from app.auth.permissions import RIGHTS, Permission
 from app.changes import Applied, Intent, Rule
 from app.errors import RoleMissing
 from app.http.context import current
-from app.http.intents import intent
 from app.http.masking import masked
 from app.moderation.domain import READS, impose, lift
-from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import MUTE, Penalty
 from app.naming import Lookup
 from app.staff.store import TURN, Roles
@@ -29,11 +26,10 @@ roles = current(Roles)
 users = current(Users)
 
 
-def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
-    caller = guard.caller()
+def impose_on(penalty: Penalty, account: Lookup, args: Document, intent: Intent) -> Applied:
     # Mask tokens in the reason: it is kept for long and shown to many.
     why = masked(args["reason"].strip()) or None
-    by = masked(args["moderator"].strip()) or caller.name
+    by = masked(args["moderator"].strip()) or guard.caller().name
     rule = partial(
         impose,
         penalty=penalty,
@@ -44,8 +40,7 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
         require_lower=require_lower,
         now=users.now(),
     )
-    told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
-    meant = intent(IMPOSE[penalty], why, **told)
+    meant = intent._replace(arguments={**intent.arguments, "Moderator": by})
     if penalty is MUTE:
         return users.change(account, READS, rule, meant)
     applied = users.in_transaction(partial(_ban, account, rule, meant), meant, TURN)
@@ -86,7 +81,7 @@ def require_lower(user: Document) -> None:
     raise RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
-def lift_from(account: Lookup, penalty: Penalty) -> Applied:
+def lift_from(penalty: Penalty, account: Lookup, _: Document, intent: Intent) -> Applied:
     """End a penalty early; change nothing if there is none."""
     rule = partial(lift, penalty=penalty)
-    return users.change(account, READS, rule, intent(LIFT[penalty]))
+    return users.change(account, READS, rule, intent)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from app.auth.permissions import Permission
+from app.moderation.enforcement import impose_on, lift_from
 from app.moderation.penalties import BAN, MUTE
 from app.moderation.schemas import PenaltyArgs
-from app.operations import Operation
+from app.operations import NotUndoable, Operation, Run, no_items
 
 
 def _operation(
-    name: str, needs: Permission, inverse: str, sentence: str, arguments: Any = None
+    name: str,
+    needs: Permission,
+    inverse: str,
+    sentence: str,
+    run: Run,
+    arguments: Any = None,
 ) -> Operation:
     return Operation(
         name=name,
         subject="user",
         needs=(needs,),
         arguments=arguments,
-        prepare="app/moderation/enforcement, which knows the moderator and the time",
-        inverse=inverse,
-        moves=None,
-        batch=None,
+        run=run,
+        inverse=NotUndoable(inverse),
+        moves=no_items,
         sentence=sentence,
         takes_key=False,
         quotes_staff=True,
@@ -30,17 +36,31 @@ def _operation(
 
 IMPOSE = {
     BAN: _operation(
-        "ban", Permission.BAN, "unban the user instead", "Banned for {Duration:days}", PenaltyArgs()
+        "ban",
+        Permission.BAN,
+        "unban the user instead",
+        "Banned for {Duration:days}",
+        partial(impose_on, BAN),
+        PenaltyArgs(),
     ),
     MUTE: _operation(
         "mute",
         Permission.MUTE,
         "unmute the user instead",
         "Muted for {Duration:days}",
+        partial(impose_on, MUTE),
         PenaltyArgs(),
     ),
 }
 LIFT = {
-    BAN: _operation("unban", Permission.BAN, "ban the user again instead", "Unbanned"),
-    MUTE: _operation("unmute", Permission.MUTE, "mute the user again instead", "Unmuted"),
+    BAN: _operation(
+        "unban", Permission.BAN, "ban the user again instead", "Unbanned", partial(lift_from, BAN)
+    ),
+    MUTE: _operation(
+        "unmute",
+        Permission.MUTE,
+        "mute the user again instead",
+        "Unmuted",
+        partial(lift_from, MUTE),
+    ),
 }

@@ -9,16 +9,14 @@ from flask import Response
 
 from app.auth.permissions import Permission
 from app.auth.views import read_route
-from app.changes import Applied
 from app.errors import NotFound, RoleMissing
-from app.execution import change_route
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
 from app.moderation.domain import READS, penalties_in_force
-from app.moderation.enforcement import impose_on, lift_from
 from app.moderation.operations import IMPOSE, LIFT
-from app.moderation.penalties import BAN, MUTE, Penalty
+from app.moderation.penalties import BAN, MUTE
 from app.moderation.schemas import ModerationSchema
 from app.naming import NIL, Lookup
 from app.openapi.examples import PLAYER, USER
@@ -81,24 +79,22 @@ def owner_of(player: Lookup) -> Target:
 
 def add_view(
     kind: Kind,
-    penalty: Penalty,
     operation: Operation,
-    act: Callable[..., Applied],
     done: str,
     about: str,
 ) -> None:
     """Add a view that imposes or lifts a penalty, by the name of a user or of a player."""
 
-    def view(*body: Document, key: Lookup) -> Response:
+    def view(args: Document | None = None, *, key: Lookup) -> Response:
         target = kind.target_of(key)
-        applied = act(target.account, penalty, *body)
+        applied = execute(operation, target.account, args or {})
         return change_response(applied, {"Message": f"{target.name} has been {done}!"})
 
     view.__name__ = f"{operation.name}_{kind.name}"
     view.__doc__ = f"{operation.name.title()} {kind.whom}\n\n{about}"
     path = f"{kind.path}/admin/{operation.name}"
     example = {"Message": f"{kind.example} has been {done}!"}
-    refusals = (higher,) if act is impose_on else ()
+    refusals = (higher,) if operation.arguments else ()
     needs = (*operation.permissions, *kind.needs)
     facts: dict[str, Any] = {"needs": needs, "example": example}
     change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **facts)(view)
@@ -131,5 +127,5 @@ for kind in (USER_KIND, PLAYER_KIND):
         own = f"An account with the role\n`users.manage` is {done} only by a caller who has it too."
         verb = IMPOSE[penalty].name
         over = f"Ends it early. Nothing changes if there is no {verb}."
-        add_view(kind, penalty, IMPOSE[penalty], impose_on, done, f"{ABOUT[penalty]} {own}")
-        add_view(kind, penalty, LIFT[penalty], lift_from, f"un{done}", over)
+        add_view(kind, IMPOSE[penalty], done, f"{ABOUT[penalty]} {own}")
+        add_view(kind, LIFT[penalty], f"un{done}", over)

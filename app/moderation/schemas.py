@@ -15,6 +15,7 @@ class PenaltyArgs(Schema):
         LONGEST_REASON,
         load_default="",
         example="Selling items for money.",
+        unrecorded=True,
         description="Shown to staff. Also the reason in history, unless X-Reason gives another.",
     )
     moderator = PlainText(

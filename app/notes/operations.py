@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
+from typing import Any
 
 from app.auth import guard
 from app.auth.permissions import Need, Permission
@@ -11,10 +12,12 @@ from app.http.context import current
 from app.http.masking import masked
 from app.notes.domain import undo, write
 from app.notes.schemas import NoteArgs
-from app.operations import Inverse, Operation, Prepared
+from app.operations import Inverse, Operation, Prepared, no_items
+from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
 
+players = current(Players)
 users = current(Users)
 
 
@@ -39,20 +42,20 @@ def prepare_undo(changes: list[Document]) -> Prepared:
 HIDE_NOTES = Inverse(fields=("Notes",), prepare=prepare_undo)
 
 
-def _operation(subject: str, *needs: Need) -> Operation:
+def _operation(subject: str, store: Any, *needs: Need) -> Operation:
     return Operation(
         name="note",
         subject=subject,
         needs=needs,
         arguments=NoteArgs(),
+        store=store,
         prepare=prepare_note,
         inverse=HIDE_NOTES,
-        moves=None,
-        batch=None,
+        moves=no_items,
         sentence="Note written",
         notice="Wrote a note on {whom}.",
     )
 
 
-NOTE_ON_PLAYER = _operation("player", Permission.NOTES_WRITE)
-NOTE_ON_USER = _operation("user", Permission.NOTES_USERS, Permission.USERS_FIND)
+NOTE_ON_PLAYER = _operation("player", players, Permission.NOTES_WRITE)
+NOTE_ON_USER = _operation("user", users, Permission.NOTES_USERS, Permission.USERS_FIND)

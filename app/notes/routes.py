@@ -57,7 +57,7 @@ def write_player_note(args: Document, key: Lookup) -> Response:
 
     For staff: players do not see it. Undo its history entry to hide it.
     """
-    applied = execute(NOTE_ON_PLAYER, players, key, args)
+    applied = execute(NOTE_ON_PLAYER, key, args)
     return note_response(applied, players.read(key, "Notes"))
 
 
@@ -76,7 +76,7 @@ def write_user_note(args: Document, key: Lookup) -> Response:
 
     For staff: users do not see it. Undo its history entry to hide it.
     """
-    applied = execute(NOTE_ON_USER, users, key, args)
+    applied = execute(NOTE_ON_USER, key, args)
     return note_response(applied, users.get(key, "Notes"))
 
 

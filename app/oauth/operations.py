@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from app.auth.permissions import Permission, SignedIn
+from app.oauth.sign_ins import end_all
 from app.users.operations import account_operation
 
 REVOKE_TOKENS = account_operation(
     "revoke-tokens",
-    made_by="app/oauth/sign_ins",
-    inverse="a token that was revoked stays so",
+    no_undo="a token that was revoked stays so",
     sentence="Signed out everywhere",
+    run=end_all,
     needs=(SignedIn.ANYBODY, Permission.USERS_MANAGE),
 )

@@ -11,12 +11,12 @@ from app.auth.permissions import Permission, SignedIn
 from app.auth.tokens import AccessTokens
 from app.auth.views import read_route
 from app.errors import Invalid, NotOwned, RateLimited, RoleMissing
-from app.execution import change_route
+from app.execution import change_route, execute
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.errors import answer, body_of
-from app.http.intents import change_response
+from app.http.intents import answer as change_answer
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.path_converters import path_guid
@@ -46,7 +46,6 @@ from app.oauth.schemas import (
     TokenSchema,
 )
 from app.oauth.sign_ins import (
-    end_all,
     end_sign_in,
     end_sign_in_of_token,
     list_sign_ins,
@@ -115,8 +114,7 @@ def revoke_tokens(key: Lookup) -> Response:
 
     Your own, or with the role `users.manage` those of any user.
     """
-    user, applied = end_all(key)
-    return change_response(applied, {"username": user["Name"]})
+    return change_answer(execute(REVOKE_TOKENS, key, {}))
 
 
 @read_route(

@@ -6,12 +6,11 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import Guess, guess_by_address, unknown_account
 from app.auth.permissions import RIGHTS, Permission
-from app.changes import Applied
+from app.changes import Applied, Intent
 from app.errors import NotFound
 from app.http import tracing
 from app.http.context import current, setting
 from app.http.cursors import Cursors
-from app.http.intents import intent
 from app.moderation.penalties import BAN, BAN_STATE, end_of, is_in_force
 from app.naming import Lookup, name_key
 from app.oauth.domain import (
@@ -25,7 +24,6 @@ from app.oauth.domain import (
     no_access,
     passwords_off,
 )
-from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
 from app.second_factor.domain import CodeRefused, has_factor
@@ -165,9 +163,9 @@ def end_sign_in_of_token(key: Lookup, token: str) -> Document:
     return user
 
 
-def end_all(key: Lookup) -> tuple[Document, Applied]:
-    """End all sign-ins of an account, and return the account."""
+def end_all(key: Lookup, _: Document, intent: Intent) -> Applied:
+    """End all sign-ins of an account; the answer names it."""
     user = owner(key)
-    applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent(REVOKE_TOKENS))
+    applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent)
     callers.forget()
-    return user, applied
+    return applied._replace(answer={"username": user["Name"]})

@@ -7,25 +7,25 @@ from functools import partial
 from app.operations import BY_CHANGES
 from app.users.operations import account_operation
 
-_operation = partial(account_operation, made_by="app/openid/sign_ins", needs=None)
+_operation = partial(account_operation, needs=None)
 
 CREATE_BY_COMPANY = _operation(
     "create-by-company",
-    inverse="the account belongs to somebody who has signed in",
+    no_undo="the account belongs to somebody who has signed in",
     sentence="Account created by the first sign-in with a company account",
 )
 SET_GROUP_ROLES = _operation(
     "set-group-roles",
-    inverse="the groups of the company decide about these roles",
+    no_undo="the groups of the company decide about these roles",
     sentence=BY_CHANGES,
 )
 LINK_COMPANY_ACCOUNT = _operation(
     "link-company-account",
-    inverse="quartermaster user unlink removes the link",
+    no_undo="quartermaster user unlink removes the link",
     sentence="Linked to a company account",
 )
 UNLINK_COMPANY_ACCOUNT = _operation(
     "unlink-company-account",
-    inverse="quartermaster user link links the account again",
+    no_undo="quartermaster user link links the account again",
     sentence="Link to a company account removed",
 )

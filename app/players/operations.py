@@ -17,6 +17,8 @@ from app.operations import (
     Operation,
     OwnInverse,
     Prepared,
+    UnknownItems,
+    no_items,
 )
 from app.players.deletion.store import Deletions
 from app.players.domain import (
@@ -38,10 +40,12 @@ from app.players.schemas import (
     SetClassArgs,
     SetLevelArgs,
 )
+from app.players.store import Players
 from app.types import Document
 
 deletions = current(Deletions)
 objects = current(Objects)
+players = current(Players)
 
 
 def prepare_rename(args: Document) -> Prepared:
@@ -52,6 +56,16 @@ def prepare_rename(args: Document) -> Prepared:
 
 def prepare_undo_rename(changes: list[Document]) -> Prepared:
     return Prepared(NAME_FIELDS, partial(undo_rename, changes=changes))
+
+
+def delete(key: Lookup, _: Document, intent: Intent) -> Applied:
+    return deletions.delete(key, intent)
+
+
+def preview_delete(key: Lookup, _: Document, intent: Intent) -> list[Document]:
+    """Raise if a player cannot be deleted. The change contains the time, so it is not a plan."""
+    deletions.preview_delete(key, intent)
+    return []
 
 
 def undo_deletion(entry: Document, intent: Intent) -> Applied:
@@ -92,11 +106,11 @@ RENAME = Operation(
     subject="player",
     needs=(Permission.PLAYERS_RENAME,),
     arguments=RenameArgs(),
+    store=players,
     prepare=prepare_rename,
     # A name is unique: a duplicate key must not fail the other changes of a bulk write.
     inverse=Inverse(fields=("Name",), prepare=prepare_undo_rename, in_bulk=False),
-    moves=None,
-    batch=None,
+    moves=no_items,
     sentence=BY_CHANGES,
     notice="{whom} is called {Name} now.",
     endpoint=Endpoint(
@@ -116,15 +130,16 @@ DELETE = Operation(
     subject="player",
     needs=(Permission.PLAYERS_DELETE,),
     arguments=None,
-    prepare="app/players/deletion, because it writes to two collections",
+    title="Delete the character",
+    run=delete,
+    preview=preview_delete,
     inverse=OwnInverse(
         fields=(DELETED_AT,),
-        moves="deleting a player, and bringing one back,",
+        moves=UnknownItems("deleting a player, and bringing one back,"),
         make=undo_deletion,
         preview=preview_undo_deletion,
     ),
-    moves="deleting a player",
-    batch=None,
+    moves=UnknownItems("deleting a player"),
     sentence=BY_CHANGES,
     notice="Deleted {whom}.",
 )
@@ -134,9 +149,10 @@ SET_LEVEL = Operation(
     subject="player",
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SetLevelArgs(),
+    store=players,
     prepare=lambda args: Prepared(LEVEL, partial(set_level, **args)),
     inverse=restoring(*LEVEL),
-    moves=None,
+    moves=no_items,
     batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),
     sentence=BY_CHANGES,
     notice="{whom} has the level {Level} now.",
@@ -156,10 +172,10 @@ SET_CLASS = Operation(
     subject="player",
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SetClassArgs(),
+    store=players,
     prepare=prepare_class,
     inverse=restoring(*CLASS),
-    moves=None,
-    batch=None,
+    moves=no_items,
     sentence=BY_CHANGES,
     needs_object="class_id",
     endpoint=Endpoint(

@@ -7,12 +7,11 @@ from functools import partial
 from flask import Response
 
 from app.auth.permissions import Permission
-from app.auth.spending import refuse_unknown
 from app.auth.views import read_route
-from app.execution import change_route, change_routes
+from app.execution import change_route, change_routes, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, keyed_intent
+from app.http.intents import answer
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.naming import Lookup
@@ -126,11 +125,10 @@ def delete_player(key: Lookup) -> Response:
     With all items, spells and variables. Undo its history entry to restore it, while history is
     kept. A player who is online cannot be deleted: the game would save it again.
     """
-    refuse_unknown("deleting a player")
-    return answer(deletions.delete(key, keyed_intent(DELETE, {})))
+    return answer(execute(DELETE, key, {}))
 
 
-change_routes(blp, players, operations)
+change_routes(blp, operations)
 
 
 @read_route(

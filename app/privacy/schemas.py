@@ -16,6 +16,7 @@ class EraseArgs(Schema):
         required=True,
         example=USER,
         metadata={"minLength": 1},
+        unrecorded=True,
         description="The username of the account, to confirm.",
     )
 

@@ -21,16 +21,16 @@ from app.http.tracing import request_id
 from app.naming import Lookup, email_as_sent
 from app.second_factor import domain
 from app.second_factor.domain import READS, new_recovery_codes
-from app.second_factor.operations import USE_RECOVERY_CODE
 from app.second_factor.vault import Vault
 from app.storage.transactions import after_commit
 from app.types import Document
-from app.users.domain import require_not_staff
+from app.users.domain import require_email, require_not_staff
 from app.users.mail import Mailer
 from app.users.store import ADDRESS, Users
 
 log = logging.getLogger("quartermaster")
 
+USED_CODE = "use-recovery-code"
 # How long a page with a new secret may wait for its first code.
 SET_UP_SECONDS = 3600
 TOO_OLD = "This page is too old: scan the QR code again, and type the code of the new entry."
@@ -96,7 +96,7 @@ def use_code(user: Document, code: str, via: str, guess: Guess | None = None) ->
 
     Each works once, on whatever worker. Every guess is counted.
     """
-    meant = Intent(USE_RECOVERY_CODE.name, Origin(user["_id"], user["Name"], via, request_id()))
+    meant = Intent(USED_CODE, Origin(user["_id"], user["Name"], via, request_id()))
     return _change_by_code(user["_id"], code, domain.use_code, meant, guess).entry is not None
 
 
@@ -112,8 +112,8 @@ def _change_by_code(
         return users.change(Lookup.parse(user_id), READS, decide, intent)
 
 
-def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:
-    """Remove a lost second factor, and return whether its owner was told by mail.
+def reset(key: Lookup, _: Document, intent: Intent) -> Applied:
+    """Remove a lost second factor; the answer says whether its owner was told by mail.
 
     The mail comes last: if it fails, the reset stays, and whoever made it must tell the person.
     """
@@ -127,12 +127,20 @@ def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:
     told = applied.replayed or _tell_owner(
         user, "second factor", "second_factor_reset", by=intent.origin.name
     )
-    return applied, told
+    return applied._replace(answer={"username": user["Name"], "MailSent": told})
 
 
-def reset_sign_in(key: Lookup, email: str, intent: Intent) -> Applied:
+def preview_reset(key: Lookup, args: Document, _: Intent) -> list[Document]:
+    """Raise if the caller may not reset a sign-in; a plan would contain secrets."""
+    guard.require_peer(users.get(key, *RIGHTS))
+    if email := args["Email"]:
+        require_email(email, "Email")
+    return []
+
+
+def reset_sign_in(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Reset a lost sign-in, and then tell its holder at the former and at the new address."""
-    user, by = users.get(key, "Name", "Email"), intent.origin
+    user, by, email = users.get(key, "Name", "Email"), intent.origin, args["Email"]
     rule = partial(domain.reset_sign_in, email=email)
     applied = users.change(key, (*ADDRESS, *READS), rule, intent)
     users.sweep_tokens(key)

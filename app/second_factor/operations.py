@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from app.auth.permissions import KeyAccess, Permission
 from app.operations import Operation
+from app.second_factor.domain import OwnSignIn
+from app.second_factor.management import USED_CODE, preview_reset, reset, reset_sign_in
 from app.second_factor.schemas import ResetSignInArgs
 from app.users.operations import account_operation
 
-MADE_BY = "app/second_factor/management, which checks a code"
 NOT_KEPT = "the secret of the app is not kept: set it up again"
 
 
-def _by_code(name: str, sentence: str, inverse: str) -> Operation:
+def _by_code(name: str, sentence: str, no_undo: str) -> Operation:
     """Return an operation of the owner of an account, at the console or at sign-in."""
-    return account_operation(name, made_by=MADE_BY, inverse=inverse, sentence=sentence, needs=None)
+    return account_operation(name, no_undo=no_undo, sentence=sentence, needs=None)
 
 
 SET_UP_FACTOR = _by_code(
@@ -24,13 +25,13 @@ RENEW_RECOVERY_CODES = _by_code(
     "renew-recovery-codes", "New recovery codes made", "the former ones are not kept"
 )
 USE_RECOVERY_CODE = _by_code(
-    "use-recovery-code", "Recovery code used to sign in", "a recovery code works once"
+    USED_CODE, "Recovery code used to sign in", "a recovery code works once"
 )
 RESET_FACTOR = account_operation(
     "reset-second-factor",
-    made_by="app/second_factor/management, which sends a mail",
-    inverse=NOT_KEPT,
+    no_undo=NOT_KEPT,
     sentence="Second factor reset",
+    run=reset,
     # No key: it could get into every account whose password it may set.
     needs=(Permission.USERS_READ, Permission.STAFF_MANAGE, KeyAccess.NONE),
     notice="Reset the second factor of {whom}.",
@@ -38,9 +39,12 @@ RESET_FACTOR = account_operation(
 # Only an approved request makes it, or whoever has the machine.
 RESET_SIGN_IN = account_operation(
     "reset-sign-in",
-    made_by="app/second_factor/management, which sends a mail",
-    inverse=NOT_KEPT,
+    no_undo=NOT_KEPT,
     sentence="Sign-in reset",
+    title="Reset the sign-in",
+    run=reset_sign_in,
+    preview=preview_reset,
+    own_account=OwnSignIn,
     arguments=ResetSignInArgs(),
     needs=None,
 )

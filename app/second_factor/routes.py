@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.execution import change_route
+from app.execution import change_route, execute
 from app.http.api import Blueprint
-from app.http.context import current
-from app.http.intents import change_response, intent
+from app.http.intents import answer
 from app.naming import Lookup
 from app.second_factor.domain import NoFactor, OwnFactor
-from app.second_factor.management import reset
 from app.second_factor.operations import RESET_FACTOR
 from app.second_factor.schemas import ResetFactorSchema
 from app.users.domain import SignInOfStaff
-from app.users.store import Users
 
 blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Users")
-
-users = current(Users)
 
 
 @change_route(
@@ -37,6 +32,4 @@ def reset_second_factor(key: Lookup) -> Response:
     For somebody who has lost it: the password alone signs in again. A mail tells the user. That of
     an account with a role of staff is reset by the approved request `reset-sign-in` alone.
     """
-    user = users.get(key, "Name")
-    applied, is_mailed = reset(key, intent(RESET_FACTOR))
-    return change_response(applied, {"username": user["Name"], "MailSent": is_mailed})
+    return answer(execute(RESET_FACTOR, key, {}))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.permissions import Permission
-from app.http.context import setting
+from app.http.context import current, setting
 from app.openapi.examples import SPELL
-from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared
+from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared, no_items
+from app.players.store import Players
 from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach, undo
 from app.spells.schemas import SpellArgs, SpellSchema
 from app.types import Document
+
+players = current(Players)
 
 READS = ("Spells",)
 
@@ -34,9 +37,10 @@ TEACH = Operation(
     subject="player",
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
+    store=players,
     prepare=prepare_teach,
     inverse=UNDO_SPELLS,
-    moves=None,
+    moves=no_items,
     needs_object="spellid",
     batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
     sentence=BY_CHANGES,
@@ -58,9 +62,10 @@ FORGET = Operation(
     subject="player",
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
+    store=players,
     prepare=prepare_forget,
     inverse=UNDO_SPELLS,
-    moves=None,
+    moves=no_items,
     batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
     sentence=BY_CHANGES,
     notice="{whom} has forgotten {SpellId}.",

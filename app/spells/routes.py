@@ -28,4 +28,4 @@ def list_spells(key: Lookup) -> list[Document]:
     return known_spells(players.read(key, "Spells")["Spells"])
 
 
-change_routes(blp, players, operations)
+change_routes(blp, operations)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from app.auth import guard
-from app.auth.approval import require_no_approval
-from app.auth.callers import NotPeer
-from app.auth.permissions import IN_ROLES, NAMES, RIGHTS, KeyAccess, Permission
+from app.auth.callers import Callers, NotPeer
+from app.auth.permissions import (
+    IN_ROLES,
+    LIMIT_NAMES,
+    LIMITED,
+    NAMES,
+    RIGHTS,
+    KeyAccess,
+    Permission,
+)
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current, setting
@@ -25,7 +33,7 @@ from app.staff.schemas import (
     RoleSchema,
     StaffSchema,
 )
-from app.staff.store import Roles
+from app.staff.store import Roles, Staff
 from app.types import Document
 from app.users import invitations
 from app.users.operations import account_operation as operation_of_accounts
@@ -38,7 +46,9 @@ RULE = "roles"
 LACKING = MayNotGive("the permission 'privacy.erase'")
 ACCOUNT = ("Name", "PasswordVersion", "Reset", *RIGHTS)
 
+callers = current(Callers)
 roles = current(Roles)
+staff = current(Staff)
 users = current(Users)
 
 
@@ -93,9 +103,41 @@ def _of_peer(rule: Callable[[Document], Change]) -> Prepared:
     return Prepared(ACCOUNT, checked)
 
 
-def invite(args: Document, intent: Intent) -> Applied:
+def rights_changes(before: Document, after: Document) -> Iterator[Document]:
+    """Yield how the permissions and the limits of an account would change."""
+    old, new = callers.rights(before), callers.rights(after)
+    held = [[p.value for p in Permission if p in one.permissions] for one in (old, new)]
+    if held[0] != held[1]:
+        yield {"Path": "Permissions", "Before": held[0], "After": held[1]}
+    for name, limited, *most in zip(LIMIT_NAMES, LIMITED, old.limits, new.limits, strict=True):
+        # Without the permission, nothing is allowed.
+        was, will_be = (
+            most[number] if one.permissions & limited else 0
+            for number, one in enumerate((old, new))
+        )
+        if was != will_be:
+            yield {"Path": f"Limits.{name}", "Before": was, "After": will_be}
+
+
+def preview_roles(key: Lookup, args: Document, intent: Intent) -> list[Document]:
+    """Return the change of the roles, and what the person could then do."""
+    changes = staff.preview(key, *prepare_roles(args), intent)["Changes"]
+    user = users.get(key, *RIGHTS)
+    return [*changes, *rights_changes(user, {**user, "Roles": args["Roles"]})]
+
+
+def preview_invitation(_: Any, args: Document, __: Intent) -> list[Document]:
+    """Return what a colleague could do, or raise if nobody can be invited so."""
+    account = require_invitable(args)
+    users.require_unused(args["Name"], args["Email"])
+    return [
+        {"Path": "Roles", "Before": [], "After": account["Roles"]},
+        *rights_changes({}, account),
+    ]
+
+
+def invite(_: Any, args: Document, intent: Intent) -> Applied:
     """Invite a colleague to an account with these roles."""
-    require_no_approval(RULE)
     return invitations.invite(args["Name"], args["Email"], intent, **require_invitable(args))
 
 
@@ -125,11 +167,16 @@ def require_invitable(args: Document) -> Document:
 
 account_operation = partial(operation_of_accounts, needs=NEEDS)
 role_operation = partial(
-    account_operation, subject="role", inverse="make the opposite change instead", approval=RULE
+    account_operation,
+    subject="role",
+    store=roles,
+    no_undo="make the opposite change instead",
+    approval=RULE,
 )
 CREATE_ROLE = role_operation(
     "create-role",
-    made_by=prepare_creation,
+    title="Make the role",
+    prepare=prepare_creation,
     sentence="Role made: {Permissions}",
     arguments=NewRoleArgs(),
     endpoint=Endpoint(
@@ -146,7 +193,8 @@ CREATE_ROLE = role_operation(
 )
 CHANGE_ROLE = role_operation(
     "change-role",
-    made_by=prepare_change,
+    title="Change the role",
+    prepare=prepare_change,
     sentence=BY_CHANGES,
     arguments=RoleArgs(),
     endpoint=Endpoint(
@@ -163,7 +211,8 @@ CHANGE_ROLE = role_operation(
 )
 REMOVE_ROLE = role_operation(
     "remove-role",
-    made_by=prepare_removal,
+    title="Remove the role",
+    prepare=prepare_removal,
     sentence="Role removed",
     endpoint=Endpoint(
         "delete_role",
@@ -179,8 +228,11 @@ REMOVE_ROLE = role_operation(
 )
 SET_ROLES = account_operation(
     "set-roles",
-    made_by=prepare_roles,
-    inverse="set the roles again instead",
+    title="Set the roles",
+    store=staff,
+    prepare=prepare_roles,
+    preview=preview_roles,
+    no_undo="set the roles again instead",
     sentence=BY_CHANGES,
     arguments=RolesArgs(),
     approval=RULE,
@@ -198,8 +250,11 @@ SET_ROLES = account_operation(
 )
 INVITE = account_operation(
     "invite",
-    made_by="app/users/invitations, which sends a mail",
-    inverse="a mail that was sent stays sent",
+    title="Invite a colleague",
+    approval=RULE,
+    run=invite,
+    preview=preview_invitation,
+    no_undo="a mail that was sent stays sent",
     sentence="Invited by mail{Roles:; roles: }{Roles}",
     arguments=InviteArgs(),
     notice="Mailed {whom} an invitation.",
@@ -207,8 +262,9 @@ INVITE = account_operation(
 )
 DISABLE_ACCOUNT = account_operation(
     "disable-account",
-    made_by=partial(prepare_disabling, is_disabled=True),
-    inverse="enable the account instead",
+    store=staff,
+    prepare=partial(prepare_disabling, is_disabled=True),
+    no_undo="enable the account instead",
     sentence="Disabled for the console and the API",
     endpoint=Endpoint(
         "disable_staff",
@@ -224,8 +280,9 @@ DISABLE_ACCOUNT = account_operation(
 )
 ENABLE_ACCOUNT = account_operation(
     "enable-account",
-    made_by=partial(prepare_disabling, is_disabled=False),
-    inverse="disable the account instead",
+    store=staff,
+    prepare=partial(prepare_disabling, is_disabled=False),
+    no_undo="disable the account instead",
     sentence="Enabled for the console and the API",
     endpoint=Endpoint(
         "enable_staff",

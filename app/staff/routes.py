@@ -8,7 +8,7 @@ from app.auth.callers import NotPeer
 from app.auth.permissions import RIGHTS
 from app.auth.views import read_route
 from app.errors import EmailTaken, NameTaken, NotFound
-from app.execution import change_route, change_routes
+from app.execution import change_route, change_routes, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, keyed_intent
@@ -71,7 +71,7 @@ def invite_staff(args: Document) -> Response:
     Makes an account with these roles and without a password, and mails a link to choose one. The
     link works once, for seven days. If the mail cannot be sent, no account is made.
     """
-    applied = operations.invite(args, keyed_intent(INVITE, args))
+    applied = execute(INVITE, None, args)
     id_ = (applied.entry or {})["Subject"]["Id"]
     return change_response(applied, public_staff(users.get(Lookup.parse(id_))))
 
@@ -88,5 +88,5 @@ def invite_staff_again(key: Lookup) -> Response:
     return change_response(applied, public_staff(users.get(key)))
 
 
-change_routes(of_roles, roles, operations, "role")
-change_routes(of_staff, staff, operations, "user")
+change_routes(of_roles, operations, "role")
+change_routes(of_staff, operations, "user")

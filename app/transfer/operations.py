@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from app.operations import ANY, Operation
+from app.operations import ANY, NotUndoable, Operation, no_items
 
 IMPORT = Operation(
     name="import",
     subject=ANY,
     needs=None,
     arguments=None,
-    prepare="app/storage/import_replace, which writes whole documents",
-    inverse="import the former record instead",
-    moves=None,
-    batch=None,
+    inverse=NotUndoable("import the former record instead"),
+    moves=no_items,
     sentence="Imported",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from app.auth import guard
 from app.auth.callers import Callers
@@ -38,7 +39,7 @@ reset_codes = current(ResetCodes)
 users = current(Users)
 
 
-def refuse_own_account(key: Lookup) -> None:
+def refuse_own_account(key: Lookup, _: Any = None) -> None:
     """Refuse an API key that changes its own account: with a new password it could make keys."""
     caller = guard.caller()
     is_own = key.id == caller.id if key.id else key.name_key == name_key(caller.name)
@@ -46,13 +47,13 @@ def refuse_own_account(key: Lookup) -> None:
         raise KeyNotAllowed
 
 
-def require_manageable(key: Lookup) -> None:
+def require_manageable(key: Lookup, _: Any = None) -> None:
     """Raise if the caller may not change an account: nobody may if it may do more than theirs."""
     refuse_own_account(key)
     guard.require_peer(users.get(key, *RIGHTS))
 
 
-def require_settable(key: Lookup) -> None:
+def require_settable(key: Lookup, _: Any = None) -> None:
     """Raise if the caller may not change how an account signs in, without its password.
 
     The rules of these changes look again for a role: it may be given meanwhile.

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from app.auth.permissions import Need, Permission
-from app.operations import Inverse, Operation, Prepare
+from app.changes import Applied, Intent
+from app.http.context import current
+from app.naming import Lookup
+from app.operations import NotUndoable, Operation, no_items
+from app.types import Document
+from app.users import accounts
+from app.users.domain import require_email, require_username
 from app.users.schemas import (
     ManageEmailArgs,
     ManagePasswordArgs,
@@ -13,6 +19,9 @@ from app.users.schemas import (
     RegisterArgs,
     RenameUserArgs,
 )
+from app.users.store import Users
+
+users = current(Users)
 
 NOT_KEPT = "the former password is not kept"
 
@@ -20,83 +29,105 @@ NOT_KEPT = "the former password is not kept"
 def account_operation(
     name: str,
     *,
-    made_by: str | Prepare,
-    inverse: str | Inverse,
+    no_undo: str,
     sentence: str,
     arguments: Any = None,
     subject: str = "user",
     needs: tuple[Need, ...] | None = (Permission.USERS_CHANGE,),
     **facts: Any,
 ) -> Operation:
-    """Return an operation of accounts; most cannot be undone."""
+    """Return an operation of accounts; no_undo says why it cannot be undone."""
     return Operation(
         name=name,
         subject=subject,
         needs=needs,
         arguments=arguments,
-        prepare=made_by,
-        inverse=inverse,
-        moves=None,
-        batch=None,
+        inverse=NotUndoable(no_undo),
+        moves=no_items,
         sentence=sentence,
         **{"takes_key": False, **facts},
     )
 
 
+def require_new_name(_: Lookup, args: Document) -> None:
+    require_username(args["Name"], "Name")
+
+
+def require_address(_: Lookup, args: Document) -> None:
+    require_email(args["new"], "new")
+
+
+def rename_user(key: Lookup, args: Document, intent: Intent) -> Applied:
+    named = {"Id": users.get(key, "_id")["_id"], "Name": args["Name"]}
+    return users.rename(key, args["Name"], intent)._replace(answer=named)
+
+
+def change_email(key: Lookup, args: Document, intent: Intent) -> Applied:
+    return users.change_email(key, args["new"], intent)
+
+
+def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
+    return accounts.set_password(key, args["new"], intent)
+
+
+def mail_reset_code(key: Lookup, _: Document, intent: Intent) -> Applied:
+    return accounts.mail_reset_code(key, intent)
+
+
 REGISTER = account_operation(
     "register",
-    made_by="app/users/store, because names and addresses are unique",
-    inverse="a registration is never undone",
+    no_undo="a registration is never undone",
     sentence="Account registered",
     arguments=RegisterArgs(),
 )
 RENAME_USER = account_operation(
     "rename",
-    made_by="app/users/store, because names are unique",
-    inverse="rename the account back instead",
+    no_undo="rename the account back instead",
     sentence="Account renamed to {Name}",
     arguments=RenameUserArgs(),
+    requires=(accounts.require_manageable, require_new_name),
+    run=rename_user,
     needs=(Permission.USERS_FIND, Permission.USERS_MANAGE),
 )
 CHANGE_EMAIL = account_operation(
     "change-email",
-    made_by="app/users/store, because addresses are unique",
-    inverse="the former address is not kept",
+    no_undo="the former address is not kept",
     sentence="Email address changed",
     arguments=ManageEmailArgs(),
+    requires=(accounts.require_settable, require_address),
+    run=change_email,
 )
 CHANGE_PASSWORD = account_operation(
     "change-password",
-    made_by="app/users/accounts, which hashes it",
-    inverse=NOT_KEPT,
+    no_undo=NOT_KEPT,
     sentence="Password changed",
     arguments=ManagePasswordArgs(),
+    requires=(accounts.require_settable,),
+    run=change_password,
 )
 MAIL_RESET_CODE = account_operation(
     "mail-reset-code",
-    made_by="app/users/accounts, which sends a mail",
-    inverse="a mail that was sent stays sent",
+    no_undo="a mail that was sent stays sent",
     sentence="Reset code mailed",
+    requires=(accounts.refuse_own_account,),
+    run=mail_reset_code,
     notice="Mailed {whom} a code to reset the password.",
 )
 RESET_PASSWORD = account_operation(
     "reset-password",
-    made_by="app/users/accounts, which counts wrong codes",
-    inverse=NOT_KEPT,
+    no_undo=NOT_KEPT,
     sentence="Password set with a mailed code",
     arguments=RedeemArgs(),
 )
 GRANT_ROLE = account_operation(
     "grant-role",
-    made_by="app/users/store",
-    inverse="quartermaster api revoke takes a role",
+    no_undo="quartermaster api revoke takes a role",
     sentence="Role {Role} granted",
     needs=None,
 )
 REVOKE_ROLE = account_operation(
     "revoke-role",
-    made_by="app/users/store",
-    inverse="quartermaster api grant gives a role",
+    no_undo="quartermaster api grant gives a role",
     sentence="Role {Role} revoked",
     needs=None,
 )

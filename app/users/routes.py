@@ -12,10 +12,10 @@ from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
-from app.execution import change_route, change_routes
+from app.execution import change_route, change_routes, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import change_response, intent
+from app.http.intents import answer, change_response, intent
 from app.http.lists import ASCENDING, LegacyListArgs, legacy_list, paged_list
 from app.naming import Lookup
 from app.paging import Page, Window
@@ -207,10 +207,9 @@ def send_reset_code(key: Lookup) -> Response:
 
     The code works once, for half an hour, and replaces an earlier one.
     """
-    accounts.refuse_own_account(key)
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
-    applied = accounts.mail_reset_code(key, intent(MAIL_RESET_CODE))
+    applied = execute(MAIL_RESET_CODE, key, {})
     return change_response(applied, {"Message": "Password reset email sent."})
 
 
@@ -274,9 +273,7 @@ def manage_email(args: Document, key: Lookup) -> Response:
     For support staff, but not of an account with a role of staff. A code mailed to the former
     address stops working.
     """
-    accounts.require_settable(key)
-    require_email(args["new"], "new")
-    applied = users.change_email(key, args["new"], intent(CHANGE_EMAIL))
+    applied = execute(CHANGE_EMAIL, key, args)
     return change_response(applied, user_record(users.get(key), changed_power))
 
 
@@ -286,11 +283,7 @@ def rename_user(args: Document, key: Lookup) -> Response:
 
     Names are unique, regardless of case. The user signs in with the new name from then on.
     """
-    accounts.require_manageable(key)
-    require_username(args["Name"], "Name")
-    id_ = users.get(key, "_id")["_id"]
-    applied = users.rename(key, args["Name"], intent(RENAME_USER, Name=args["Name"]))
-    return change_response(applied, {"Id": id_, "Name": args["Name"]})
+    return answer(execute(RENAME_USER, key, args))
 
 
 @change_route(
@@ -308,13 +301,12 @@ def manage_password(args: Document, key: Lookup) -> Response:
     For support staff, but not of an account with a role of staff. All tokens of the user are
     revoked.
     """
-    accounts.require_settable(key)
-    applied = accounts.set_password(key, args["new"], intent(CHANGE_PASSWORD))
+    applied = execute(CHANGE_PASSWORD, key, args)
     # Not "Password Updated": the contract words this answer like that of a check.
     return change_response(applied, {"Message": "Password Correct"})
 
 
-change_routes(blp, users, operations)
+change_routes(blp, operations)
 
 
 def user_record(user: Document, power: Any) -> Document:

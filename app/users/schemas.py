@@ -118,7 +118,11 @@ class NamedUserSchema(Schema):
 
 class ManageEmailArgs(Schema):
     new = Text(
-        required=True, example="moved@example.com", description="The new address.", metadata=ADDRESS
+        required=True,
+        example="moved@example.com",
+        description="The new address.",
+        unrecorded=True,
+        metadata=ADDRESS,
     )
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.permissions import Permission
-from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
+from app.http.context import current
+from app.objects.store import Objects
+from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared, no_items
+from app.players.store import Players
 from app.types import Document
 from app.variables.domain import GLOBAL_READS, assign, assign_global, undo, undo_global
 from app.variables.schemas import VariableArgs
+
+objects = current(Objects)
+players = current(Players)
 
 
 def prepare_set(args: Document) -> Prepared:
@@ -33,9 +39,10 @@ SET_VARIABLE = Operation(
     subject="player",
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=VariableArgs(),
+    store=players,
     prepare=prepare_set,
     inverse=Inverse(fields=("Variables",), prepare=prepare_undo),
-    moves=None,
+    moves=no_items,
     batch=BatchRow(
         order="Set {VariableId} to {Value}",
         orders="Set {object}{to_value} for {whom}",
@@ -48,10 +55,10 @@ SET_GLOBAL_VARIABLE = Operation(
     subject="object",
     needs=(Permission.OBJECTS_CHANGE,),
     arguments=VariableArgs(),
+    store=objects,
     prepare=prepare_set_global,
     # A batch row that undoes it does not change a player, so it is carried out alone.
     inverse=Inverse(fields=("Value",), prepare=prepare_undo_global),
-    moves=None,
-    batch=None,
+    moves=no_items,
     sentence=BY_CHANGES,
 )

@@ -108,7 +108,7 @@ def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
     It need not exist before.
     """
     variable = path_guid("variableId", variable_id, nil=False)
-    return answer(execute(SET_VARIABLE, players, key, {"variable_id": variable, **args}))
+    return answer(execute(SET_VARIABLE, key, {"variable_id": variable, **args}))
 
 
 @read_route(
@@ -196,10 +196,10 @@ def set_global_variable(args: Document, variable_id: str) -> Response:
     """
     id_ = path_guid("id", variable_id)
     meant = {"variable_id": id_, **args}
-    return answer(execute(SET_GLOBAL_VARIABLE, objects, ObjectKey(GLOBAL, id_), meant))
+    return answer(execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, id_), meant))
 
 
-change_routes(of_players, players, operations)
+change_routes(of_players, operations)
 
 
 def read_value(key: Lookup, variable: str) -> Value:

@@ -115,7 +115,7 @@ def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GL
 
 def set_value(sent: Submission, object_id: str) -> Applied:
     key = ObjectKey(GLOBAL, object_id)
-    return execute(SET_GLOBAL_VARIABLE, objects, key, {"variable_id": object_id, **sent.args})
+    return execute(SET_GLOBAL_VARIABLE, key, {"variable_id": object_id, **sent.args})
 
 
 SET_VALUE = Form(

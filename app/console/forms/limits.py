@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from app.auth.spending import limits_today
 from app.console.forms.declared import Target
@@ -23,8 +23,8 @@ def about_items(_: Target | None = None) -> Iterable[str]:
 
 def over_limit(operation: Operation | None, args: Document) -> Iterable[str]:
     """Yield that a previewed change is over a limit of the person, if it is."""
-    moves = operation.moves if operation else None
-    moved = sum(moves(args).values()) if callable(moves) else 0
+    found = operation.moves(args) if operation else None
+    moved = sum(found.values()) if isinstance(found, Mapping) else 0
     limits = limits_today()
     most = [one for one in (limits["LargestQuantity"], limits["LeftToday"]) if one is not None]
     if most and moved > min(most):

@@ -71,8 +71,6 @@ class Place(NamedTuple):
     find: Callable[..., Found] = lambda **_: Found("")
     # The kind of documents in history.
     kind: str = ""
-    # The store that applies operations.
-    store: Any = None
     # The permissions to see it; none: it is about the caller's own account.
     needs: tuple[Permission, ...] = ()
     # The tabs that need further permissions.
@@ -161,7 +159,7 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
         return form.act(sent, **path)
     make = preview if sent.is_preview else execute
     operation: Any = form.operation
-    return make(operation, place.store, next(iter(path.values()), None), arguments(sent))
+    return make(operation, next(iter(path.values()), None), arguments(sent))
 
 
 def arguments(sent: Submission) -> Document:

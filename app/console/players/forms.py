@@ -6,19 +6,12 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from app.auth.spending import refuse_unknown
-from app.changes import Applied
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target
 from app.console.forms.limits import about_items
-from app.console.forms.submissions import Submission
 from app.console.game.forms import KICK, KILL, MESSAGE, SEND_LETTER, WARP
 from app.console.players.slots import preview_lines
-from app.console.stores import deletions, players
-from app.execution import execute
 from app.game_events.access import restore_item
-from app.http.intents import keyed_intent
 from app.items.operations import GIVE, GIVE_BACK, TAKE
-from app.naming import Lookup
 from app.notes.operations import NOTE_ON_PLAYER
 from app.operations import Operation
 from app.players.operations import DELETE, RENAME
@@ -35,15 +28,6 @@ EVENT = Field("event", "Event", type="hidden")
 EVENT_ITEM = Field("item", "Item of the event", value=0, type="hidden")
 VALUE = Field("value", "Value", "A whole number, true or false.")
 NEW_NAME = Field("Name", "New name", noun="The name", html=AS_TYPED)
-
-
-def rename_player(sent: Submission, key: Lookup) -> Applied:
-    return execute(RENAME, players, key, {"Name": sent.args["Name"].strip()})
-
-
-def delete_player(_: Submission, key: Lookup) -> Applied:
-    refuse_unknown("deleting a player")
-    return deletions.delete(key, keyed_intent(DELETE, {}))
 
 
 def about_deletion(target: Target) -> Iterable[str]:
@@ -79,13 +63,19 @@ FORMS = {
             about=about_items,
         ),
         *(MESSAGE, SEND_LETTER, WARP, KICK, KILL),
-        Form(RENAME, "Rename…", "Rename", (NEW_NAME,), act=rename_player, replaces="Name"),
+        Form(
+            RENAME,
+            "Rename…",
+            "Rename",
+            (NEW_NAME,),
+            body=lambda sent: {"Name": sent.value("Name").strip()},
+            replaces="Name",
+        ),
         Form(
             DELETE,
             "Delete…",
             "Delete {name}",
             name="delete",
-            act=delete_player,
             about=about_deletion,
             confirm=(
                 "This deletes all items, spells and variables, too. You can undo it while the "

@@ -220,7 +220,6 @@ register(
         player_page,
         find_player,
         "player",
-        players,
         needs=(Permission.PLAYERS_READ,),
         tab_needs={"history": (Permission.HISTORY_READ,)},
     )

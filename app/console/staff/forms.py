@@ -16,17 +16,15 @@ from app.auth.permissions import (
     limits_of,
     permissions_of_role,
 )
-from app.changes import Applied
 from app.console.forms.curl import as_number
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
-from app.console.forms.places import arguments
 from app.console.forms.schemas import InvitationForm, NewRoleForm, RoleForm
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to
 from app.console.stores import roles
 from app.errors import QuartermasterError
 from app.http.api import Schema
-from app.http.intents import intent, keyed_intent
+from app.http.intents import intent
 from app.staff import operations
 from app.staff.domain import NAME_RULE, require_given
 from app.staff.operations import (
@@ -123,11 +121,6 @@ def role_values(role: Document) -> dict[str, Any]:
     return {**held, **limits, "NeedsSecondFactor": role.get("NeedsSecondFactor") is True}
 
 
-def invite(sent: Submission) -> Applied:
-    args = arguments(sent)
-    return operations.invite(args, keyed_intent(INVITE, args))
-
-
 def is_open(target: Target) -> bool:
     return bool(target.record["IsPeer"])
 
@@ -162,7 +155,6 @@ INVITE_FORM = Form(
     ),
     path="",
     card="Invite",
-    act=invite,
     view="invite_staff",
     schema=InvitationForm(),
     body=lambda sent: {

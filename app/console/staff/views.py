@@ -166,10 +166,9 @@ register(
         person_page,
         find_person,
         "user",
-        staff,
     )
 )
-register(place("/roles", ("roles",), {"all": [CREATE]}, roles_page, store=roles))
+register(place("/roles", ("roles",), {"all": [CREATE]}, roles_page))
 register(
     place(
         "/roles/<role>",
@@ -178,6 +177,5 @@ register(
         role_page,
         find_role,
         "role",
-        roles,
     )
 )

@@ -11,9 +11,7 @@ from markupsafe import Markup
 
 from app.approvals.access import ask
 from app.auth import guard
-from app.auth.approval import require_no_approval
 from app.auth.permissions import Permission, role_names
-from app.auth.spending import refuse_unknown
 from app.changes import Applied
 from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
 from app.console.forms.schemas import NewPassword
@@ -21,25 +19,21 @@ from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, redirect_with_notice, see_other
 from app.console.game.forms import KICK, KILL, WARP
 from app.console.players.forms import note_form
-from app.console.stores import users
+from app.execution import execute
 from app.http import tracing
-from app.http.intents import intent
 from app.http.masking import MASK
-from app.moderation.enforcement import impose_on, lift_from
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import BAN, MUTE, Penalty
 from app.naming import Lookup
 from app.notes.operations import NOTE_ON_USER
 from app.oauth.operations import REVOKE_TOKENS
-from app.oauth.sign_ins import end_all, end_sign_in
+from app.oauth.sign_ins import end_sign_in
 from app.privacy.domain import ErasureUnderWay
-from app.privacy.erasing import begin, finish
+from app.privacy.erasing import finish
 from app.privacy.operations import ERASE_USER
-from app.second_factor.management import reset as reset_factor
 from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
 from app.types import Document
 from app.users import accounts
-from app.users.domain import require_email
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 
 MANAGE = (Permission.USERS_MANAGE,)
@@ -79,7 +73,6 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
         LIFT[penalty],
         f"Un{verb}",
         f"Un{verb}",
-        act=lambda _, key: lift_from(key, penalty),
         view=f"un{verb}_user",
         card="Moderation",
         template="users/penalty.html",
@@ -93,7 +86,6 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
         f"{verb.capitalize()}…",
         f"{verb.capitalize()} {{name}}",
         (Field("duration", "Days", value=7, noun="The number of days"),),
-        act=lambda sent, key: impose_on(key, penalty, sent.args),
         view=f"{verb}_user",
         card="Moderation",
         is_offered=lambda target: target.record["may_punish"] and not target.record[flag],
@@ -108,33 +100,23 @@ def is_settable(target: Target) -> bool:
     return not role_names(target.record)
 
 
-def change_email(sent: Submission, key: Lookup) -> Applied:
-    accounts.require_settable(key)
-    require_email(sent.args["new"], "new")
-    return users.change_email(key, sent.args["new"], intent(CHANGE_EMAIL))
-
-
 def change_password(sent: Submission, key: Lookup) -> Applied:
-    accounts.require_settable(key)
     # Clients send the SHA-256 of a password; the service stores the argon2 hash of that.
     sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
-    return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))
+    return execute(CHANGE_PASSWORD, key, {"new": sha256})
 
 
 def erase_user(sent: Submission, key: Lookup) -> Document:
     # The log line of this request is written after the erasure, so it must not contain the name.
     tracing.note(path=request.path.replace(key.text, MASK))
-    require_no_approval("erasures")
-    refuse_unknown("erasing a person, with all characters,")
-    user_id = begin(key, sent.args["Confirm"].strip(), intent(ERASE_USER)).answer
+    user_id = execute(ERASE_USER, key, {"Confirm": sent.args["Confirm"].strip()}).answer
     with suppress(ErasureUnderWay):
         finish(user_id)
     return {"_id": user_id}
 
 
-def after_reset(outcome: tuple[Applied, bool], _: Submission, key: Lookup) -> Response:
-    applied, is_mailed = outcome
-    if is_mailed:
+def after_reset(applied: Applied, _: Submission, key: Lookup) -> Response:
+    if applied.answer["MailSent"]:
         return done(applied, path_to("users", key))
     return see_other(path_to("users", key, done="factor-reset"))
 
@@ -174,7 +156,6 @@ EMAIL = Form(
     name="email",
     card="Email",
     needs=MANAGE,
-    act=change_email,
     view="manage_email",
     confirm=NOT_UNDONE,
     replaces="",
@@ -204,7 +185,6 @@ MAIL_CODE = Form(
     "Mail {name} a code",
     name="mail-code",
     card="Password",
-    act=lambda _, key: accounts.mail_reset_code(key, intent(MAIL_RESET_CODE)),
     about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
     is_sensitive=accounts.is_of_staff,
 )
@@ -214,7 +194,6 @@ RESET = Form(
     "Reset the second factor",
     name="second-factor",
     card="Password",
-    act=lambda _, key: reset_factor(key, intent(RESET_FACTOR)),
     about="For somebody who has lost it: the password alone signs in again. A mail tells them.",
     is_offered=lambda target: (
         target.record["has_factor"] and is_settable(target) and target.id != guard.caller().id
@@ -251,7 +230,6 @@ SIGN_OUT = Form(
     "Sign out everywhere",
     "Sign {name} out",
     name="sign-out",
-    act=lambda _, key: end_all(key)[1],
     about="All tokens and sessions of this account end at once.",
     confirm=NOT_UNDONE,
     is_sensitive=accounts.is_of_staff,

@@ -206,7 +206,6 @@ register(
         user_page,
         find_user,
         "user",
-        users,
         needs=(Permission.USERS_READ,),
         tab_needs={
             "history": (Permission.HISTORY_READ,),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from app.auth.permissions import Permission
 from app.game.server.schemas import SaveArgs
-from app.operations import Operation
+from app.operations import NotUndoable, Operation, UnknownItems
 
 SAVE = Operation(
     name="save",
     subject="player",
     needs=(Permission.GAME_ACT,),
     arguments=SaveArgs(),
-    prepare="app/game/server/saving, because it may make the character",
-    inverse="the game may have gone on from it; save the character anew instead",
-    moves="saving a character",
-    batch=None,
+    inverse=NotUndoable("the game may have gone on from it; save the character anew instead"),
+    moves=UnknownItems("saving a character"),
     sentence="{changes:Made by the game}",
 )

@@ -58,11 +58,7 @@ class Transfers:
         return sender, receiver
 
     def make(
-        self,
-        key: Lookup,
-        args: Document,
-        intent: Intent,
-        checked: Callable[[Rule], Rule] = lambda rule: rule,
+        self, key: Lookup, args: Document, intent: Intent, checked: Callable[[Rule], Rule]
     ) -> Applied:
         """Move items from a player to another one; checked may wrap the rule of the sender."""
         step = partial(self._make, key, args, intent, checked)
