@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any, TypeVar
 
 from app.auth import guard
@@ -17,7 +16,7 @@ from app.http.context import current
 from app.http.intents import answer, intent, keyed_intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
-from app.operations import Endpoint, IncompleteOperation, Key, Operation, Route, Store
+from app.operations import IncompleteOperation, Key, Operation, Route, Store
 from app.types import Document
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
@@ -83,11 +82,14 @@ def change_route(
     schema: Any,
     *refusals: QuartermasterError,
     method: str = "POST",
+    view: str = "",
+    about: str = "",
     **options: Any,
 ) -> Callable[[View], View]:
-    """Declare a view that executes an operation: path, access, arguments and response.
+    """Declare a route that executes an operation: path, access, arguments and response.
 
-    Options override the declaration of the operation: body (a schema or None), whether the body is
+    Without the name of a view and its documentation, this is a decorator for a view. Options
+    override the declaration of the operation: body (a schema or None), whether the body is
     required, and needs. Other options describe the response.
     """
     body = options.pop("body", operation.arguments)
@@ -106,28 +108,13 @@ def change_route(
         route: Callable[[View], View] = blueprint.route(path, methods=[method])
         return route(guard.required(*needs)(view))
 
+    def respond(args: Document | None = None, **path: Key) -> Any:
+        return answer(execute(operation, next(iter(path.values()), None), args or {}))
+
+    if view:
+        respond.__name__, respond.__doc__ = view, about
+        decorator(respond)
     return decorator
-
-
-def change_routes(blueprint: Blueprint, operations: ModuleType, subject: str = "") -> None:
-    """Add the routes of a module's operations that declare an endpoint and so need no view.
-
-    With a subject, only those of that subject.
-    """
-    for operation in vars(operations).values():
-        is_operation = isinstance(operation, Operation) and subject in ("", operation.subject)
-        if is_operation and operation.endpoint:
-            _add_route(blueprint, operation, operation.endpoint)
-
-
-def _add_route(blueprint: Blueprint, operation: Operation, endpoint: Endpoint) -> None:
-    def view(args: Document | None = None, **path: Key) -> Any:
-        key = next(iter(path.values()), None)
-        return answer(execute(operation, key, args or {}))
-
-    view.__name__, view.__doc__ = endpoint.view, endpoint.about
-    where, method = (endpoint.path, endpoint.answers, *endpoint.refusals), endpoint.method
-    change_route(blueprint, operation, *where, method=method)(view)
 
 
 def _own_refusals(operation: Operation) -> list[QuartermasterError]:

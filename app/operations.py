@@ -131,22 +131,6 @@ class Route(NamedTuple):
     path: str
 
 
-class Endpoint(NamedTuple):
-    """The route of an operation that needs no view function, and its response."""
-
-    # The name of the view; the operationId of the OpenAPI document is derived from it.
-    view: str
-    # Relative to the prefix of the blueprint.
-    path: str
-    # The schema of the response.
-    answers: Any
-    # The summary in one line, an empty line, and the description.
-    about: str
-    # Examples of errors that the rule may raise.
-    refusals: tuple[QuartermasterError, ...] = ()
-    method: str = "POST"
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operation:
     """Something that a caller can do. Only the last fields have defaults."""
@@ -176,8 +160,6 @@ class Operation:
     requires: tuple[Callable[[Key, Document], None], ...] = ()
     # How a batch executes it; None: not in batches.
     batch: BatchRow | None = None
-    # None: it has a view function, or is only for the command line.
-    endpoint: Endpoint | None = None
     # The notice of the page after the change; it may also contain {whom} and {lines}.
     notice: str = NOTICE
     # The argument that names an object which should be in the catalogue.

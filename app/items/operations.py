@@ -10,9 +10,6 @@ from app.changes import Applied, Change, Intent, Rule
 from app.http.context import current
 from app.items.domain import (
     FILLED_BAG,
-    BagNotEmpty,
-    NoRoom,
-    NotEnoughItems,
     bag_of,
     bags_in,
     give,
@@ -22,20 +19,16 @@ from app.items.domain import (
 from app.items.schemas import (
     GiveBackArgs,
     GiveItemArgs,
-    GivenSchema,
     TakeItemArgs,
-    TakenSchema,
     TransferItemArgs,
 )
 from app.items.store import Bags, Catalogue
 from app.items.transfers.store import Transfers
 from app.items.undo import CONTAINERS, quantities, undo
 from app.naming import Lookup
-from app.openapi.examples import BAG, BAG_ITEM, ITEM
 from app.operations import (
     BY_CHANGES,
     BatchRow,
-    Endpoint,
     Inverse,
     Operation,
     OwnInverse,
@@ -136,19 +129,6 @@ GIVE = Operation(
     ),
     sentence=BY_CHANGES,
     notice="Gave {Quantity} {ItemId} to {whom}.",
-    endpoint=Endpoint(
-        "give_item",
-        "/<player:key>/items/give",
-        GivenSchema,
-        """Give an item to a player
-
-        Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow,
-        what does not fit goes into the bank. All or nothing. Gear with StatBuffs and bags never
-        merge. Returns how many of the item the player has now. If the catalogue has items but not
-        this one, the answer has a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
-        """,
-        (NoRoom(ITEM, 5, 2, bank=False), NoRoom(ITEM, 5, 2, bank=True)),
-    ),
 )
 TAKE = Operation(
     name="take",
@@ -166,16 +146,6 @@ TAKE = Operation(
     ),
     sentence=BY_CHANGES,
     notice="Took {Quantity} {ItemId} from {whom}.",
-    endpoint=Endpoint(
-        "take_item",
-        "/<player:key>/items/take",
-        TakenSchema,
-        """Take an item from a player's inventory
-
-        Only from the inventory, in slot order, all or nothing. A bag that is not empty stays.
-        """,
-        (NotEnoughItems(ITEM, 5, 3), BagNotEmpty(BAG_ITEM, BAG)),
-    ),
 )
 GIVE_BACK = Operation(
     name="give-back",

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response
-
 from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.errors import NotFound
-from app.execution import change_route, change_routes, execute
+from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current, setting
-from app.http.intents import answer
 from app.http.path_converters import path_guid
-from app.items import operations
-from app.items.domain import NoRoom, NotEnoughItems, slot_records
-from app.items.schemas import BagSchema, ItemsSchema, SlotSchema, TransferredSchema
+from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, slot_records
+from app.items.operations import GIVE, TAKE, TRANSFER
+from app.items.schemas import (
+    BagSchema,
+    GivenSchema,
+    ItemsSchema,
+    SlotSchema,
+    TakenSchema,
+    TransferredSchema,
+)
 from app.items.store import Bags
 from app.items.transfers.store import Transfers
 from app.naming import Lookup
-from app.openapi.examples import ITEM, OTHER_PLAYER_ID, TOKEN
+from app.openapi.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER_ID, TOKEN
 from app.players.store import Players
 from app.types import Document
 
@@ -70,27 +74,52 @@ def get_bag(bag_id: str) -> Document:
     return bags.get(path_guid("bagId", bag_id))
 
 
-change_routes(blp, operations)
-
-
-@change_route(
+change_route(
     blp,
-    operations.TRANSFER,
+    GIVE,
+    "/<player:key>/items/give",
+    GivenSchema,
+    NoRoom(ITEM, 5, 2, bank=False),
+    NoRoom(ITEM, 5, 2, bank=True),
+    view="give_item",
+    about="""Give an item to a player
+
+    Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow,
+    what does not fit goes into the bank. All or nothing. Gear with StatBuffs and bags never
+    merge. Returns how many of the item the player has now. If the catalogue has items but not
+    this one, the answer has a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
+    """,
+)
+change_route(
+    blp,
+    TAKE,
+    "/<player:key>/items/take",
+    TakenSchema,
+    NotEnoughItems(ITEM, 5, 3),
+    BagNotEmpty(BAG_ITEM, BAG),
+    view="take_item",
+    about="""Take an item from a player's inventory
+
+    Only from the inventory, in slot order, all or nothing. A bag that is not empty stays.
+    """,
+)
+change_route(
+    blp,
+    TRANSFER,
     "/<player:key>/items/transfer",
     TransferredSchema,
     NotEnoughItems(ITEM, 5, 3),
     NoRoom(ITEM, 5, 2, bank=False),
     NotFound("player", OTHER_PLAYER_ID),
-)
-def transfer_item(args: Document, key: Lookup) -> Response:
-    """Move items from a player to another one
+    view="transfer_item",
+    about="""Move items from a player to another one
 
     From the inventory, in slot order, with their properties; a bag goes with what is in it. Both
     players change, or none. Each gets a history entry that names the other, and an undo of either
     entry undoes both. If the answer is 503, the transfer is finished or withdrawn within seconds:
     repeat the request with its Idempotency-Key to learn which.
-    """
-    return answer(execute(operations.TRANSFER, key, args))
+    """,
+)
 
 
 def all_slots(player: Document, container: str) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ from app.objects.store import Objects
 from app.operations import (
     BY_CHANGES,
     BatchRow,
-    Endpoint,
     Inverse,
     Operation,
     OwnInverse,
@@ -24,7 +23,6 @@ from app.players.deletion.store import Deletions
 from app.players.domain import (
     DELETED_AT,
     NAME_FIELDS,
-    PlayerNameTaken,
     rename,
     require_name,
     restore_fields,
@@ -33,9 +31,6 @@ from app.players.domain import (
     undo_rename,
 )
 from app.players.schemas import (
-    ClassSchema,
-    LevelSchema,
-    NamedPlayerSchema,
     RenameArgs,
     SetClassArgs,
     SetLevelArgs,
@@ -113,17 +108,6 @@ RENAME = Operation(
     moves=no_items,
     sentence=BY_CHANGES,
     notice="{whom} is called {Name} now.",
-    endpoint=Endpoint(
-        "rename_player",
-        "/<player:key>/name",
-        NamedPlayerSchema,
-        """Rename a player
-
-        Names are unique, regardless of case. Undo its history entry to restore the former name,
-        unless the player has been renamed since.
-        """,
-        (PlayerNameTaken(),),
-    ),
 )
 DELETE = Operation(
     name="delete-player",
@@ -156,15 +140,6 @@ SET_LEVEL = Operation(
     batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),
     sentence=BY_CHANGES,
     notice="{whom} has the level {Level} now.",
-    endpoint=Endpoint(
-        "set_player_level",
-        "/<player:key>/level",
-        LevelSchema,
-        """Set a player's level
-
-        This resets the experience to 0. The game adapts what depends on the level.
-        """,
-    ),
 )
 CLASS = ("ClassId", "ClassName")
 SET_CLASS = Operation(
@@ -178,13 +153,4 @@ SET_CLASS = Operation(
     moves=no_items,
     sentence=BY_CHANGES,
     needs_object="class_id",
-    endpoint=Endpoint(
-        "set_player_class",
-        "/<player:key>/class",
-        ClassSchema,
-        """Set a player's class
-
-        With the name that the class has in the catalogue. The game adapts what depends on it.
-        """,
-    ),
 )

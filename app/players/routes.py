@@ -8,21 +8,21 @@ from flask import Response
 
 from app.auth.permissions import Permission
 from app.auth.views import read_route
-from app.execution import change_route, change_routes, execute
+from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.naming import Lookup
 from app.openapi.examples import PLAYER
 from app.paging import Page, Window
-from app.players import operations
 from app.players.deletion.store import Deletions
-from app.players.domain import PlayerOnline, ranks
-from app.players.operations import DELETE
+from app.players.domain import PlayerNameTaken, PlayerOnline, ranks
+from app.players.operations import DELETE, RENAME, SET_CLASS, SET_LEVEL
 from app.players.schemas import (
+    ClassSchema,
     LegacyPlayerPageSchema,
+    LevelSchema,
     NamedPlayerSchema,
     OnlineCountSchema,
     OnlinePlayerPageSchema,
@@ -116,19 +116,55 @@ def get_player(key: Lookup) -> Response:
     return json_response(record, headers={} if version is None else {"X-Version": str(version)})
 
 
-@change_route(
-    blp, DELETE, "/<player:key>", NamedPlayerSchema, PlayerOnline(PLAYER), method="DELETE"
-)
-def delete_player(key: Lookup) -> Response:
-    """Delete a player
+change_route(
+    blp,
+    DELETE,
+    "/<player:key>",
+    NamedPlayerSchema,
+    PlayerOnline(PLAYER),
+    method="DELETE",
+    view="delete_player",
+    about="""Delete a player
 
     With all items, spells and variables. Undo its history entry to restore it, while history is
     kept. A player who is online cannot be deleted: the game would save it again.
-    """
-    return answer(execute(DELETE, key, {}))
+    """,
+)
+change_route(
+    blp,
+    RENAME,
+    "/<player:key>/name",
+    NamedPlayerSchema,
+    PlayerNameTaken(),
+    view="rename_player",
+    about="""Rename a player
 
+    Names are unique, regardless of case. Undo its history entry to restore the former name,
+    unless the player has been renamed since.
+    """,
+)
+change_route(
+    blp,
+    SET_LEVEL,
+    "/<player:key>/level",
+    LevelSchema,
+    view="set_player_level",
+    about="""Set a player's level
 
-change_routes(blp, operations)
+    This resets the experience to 0. The game adapts what depends on the level.
+    """,
+)
+change_route(
+    blp,
+    SET_CLASS,
+    "/<player:key>/class",
+    ClassSchema,
+    view="set_player_class",
+    about="""Set a player's class
+
+    With the name that the class has in the catalogue. The game adapts what depends on it.
+    """,
+)
 
 
 @read_route(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from flask import Response
-
-from app.execution import change_route, execute
+from app.execution import change_route
 from app.http.api import Blueprint
-from app.http.intents import answer
-from app.naming import Lookup
 from app.second_factor.domain import NoFactor, OwnFactor
 from app.second_factor.operations import RESET_FACTOR
 from app.second_factor.schemas import ResetFactorSchema
@@ -16,7 +12,7 @@ from app.users.domain import SignInOfStaff
 blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Users")
 
 
-@change_route(
+change_route(
     blp,
     RESET_FACTOR,
     "/<lookup:key>/second-factor",
@@ -25,11 +21,10 @@ blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Use
     OwnFactor(),
     SignInOfStaff(),
     method="DELETE",
-)
-def reset_second_factor(key: Lookup) -> Response:
-    """Reset a user's second factor
+    view="reset_second_factor",
+    about="""Reset a user's second factor
 
     For somebody who has lost it: the password alone signs in again. A mail tells the user. That of
     an account with a role of staff is reset by the approved request `reset-sign-in` alone.
-    """
-    return answer(execute(RESET_FACTOR, key, {}))
+    """,
+)

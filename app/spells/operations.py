@@ -6,11 +6,10 @@ from functools import partial
 
 from app.auth.permissions import Permission
 from app.http.context import current, setting
-from app.openapi.examples import SPELL
-from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared, no_items
+from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared, no_items
 from app.players.store import Players
-from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach, undo
-from app.spells.schemas import SpellArgs, SpellSchema
+from app.spells.domain import forget, teach, undo
+from app.spells.schemas import SpellArgs
 from app.types import Document
 
 players = current(Players)
@@ -45,17 +44,6 @@ TEACH = Operation(
     batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
     sentence=BY_CHANGES,
     notice="Taught {whom} {SpellId}.",
-    endpoint=Endpoint(
-        "teach_spell",
-        "/<player:key>/spells/teach",
-        SpellSchema,
-        """Teach a player a spell
-
-        It takes the lowest free slot. If the catalogue has spells but not this one, the answer has
-        a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
-        """,
-        (SpellKnown(SPELL), NoSpellSlot(35)),
-    ),
 )
 FORGET = Operation(
     name="forget",
@@ -69,14 +57,4 @@ FORGET = Operation(
     batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
     sentence=BY_CHANGES,
     notice="{whom} has forgotten {SpellId}.",
-    endpoint=Endpoint(
-        "forget_spell",
-        "/<player:key>/spells/forget",
-        SpellSchema,
-        """Make a player forget a spell
-
-        Its slot becomes free; the other spells stay in their slots.
-        """,
-        (SpellNotKnown(SPELL),),
-    ),
 )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from app.auth.permissions import Permission
 from app.auth.views import read_route
-from app.execution import change_routes
+from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.naming import Lookup
+from app.openapi.examples import SPELL
 from app.players.store import Players
-from app.spells import operations
-from app.spells.domain import known_spells
-from app.spells.schemas import KnownSpellSchema
+from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, known_spells
+from app.spells.operations import FORGET, TEACH
+from app.spells.schemas import KnownSpellSchema, SpellSchema
 from app.types import Document
 
 blp = Blueprint("Spells", __name__, url_prefix="/api/v1/players", group="Players")
@@ -28,4 +29,29 @@ def list_spells(key: Lookup) -> list[Document]:
     return known_spells(players.read(key, "Spells")["Spells"])
 
 
-change_routes(blp, operations)
+change_route(
+    blp,
+    TEACH,
+    "/<player:key>/spells/teach",
+    SpellSchema,
+    SpellKnown(SPELL),
+    NoSpellSlot(35),
+    view="teach_spell",
+    about="""Teach a player a spell
+
+    It takes the lowest free slot. If the catalogue has spells but not this one, the answer has
+    a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
+    """,
+)
+change_route(
+    blp,
+    FORGET,
+    "/<player:key>/spells/forget",
+    SpellSchema,
+    SpellNotKnown(SPELL),
+    view="forget_spell",
+    about="""Make a player forget a spell
+
+    Its slot becomes free; the other spells stay in their slots.
+    """,
+)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.callers import Callers, NotPeer
+from app.auth.callers import Callers
 from app.auth.permissions import (
     IN_ROLES,
     LIMIT_NAMES,
@@ -21,17 +21,14 @@ from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current, setting
 from app.naming import Lookup
-from app.operations import BY_CHANGES, Endpoint, Prepared
+from app.operations import BY_CHANGES, Prepared
 from app.staff import domain
-from app.staff.domain import READS, LastAdministrator, MayNotGive, RoleExists, UnknownRole
+from app.staff.domain import READS, MayNotGive
 from app.staff.schemas import (
     InviteArgs,
     NewRoleArgs,
-    RemovedRoleSchema,
     RoleArgs,
     RolesArgs,
-    RoleSchema,
-    StaffSchema,
 )
 from app.staff.store import Roles, Staff
 from app.types import Document
@@ -179,17 +176,6 @@ CREATE_ROLE = role_operation(
     prepare=prepare_creation,
     sentence="Role made: {Permissions}",
     arguments=NewRoleArgs(),
-    endpoint=Endpoint(
-        "create_new_role",
-        "",
-        RoleSchema,
-        """Make a role
-
-        Nobody gives what they do not have: you need each permission of the role, and limits as
-        high.
-        """,
-        (LACKING, RoleExists("support")),
-    ),
 )
 CHANGE_ROLE = role_operation(
     "change-role",
@@ -197,34 +183,12 @@ CHANGE_ROLE = role_operation(
     prepare=prepare_change,
     sentence=BY_CHANGES,
     arguments=RoleArgs(),
-    endpoint=Endpoint(
-        "replace_role",
-        "/<role>",
-        RoleSchema,
-        """Change a role
-
-        Replaces its permissions and limits. Everybody who has it notices within seconds.
-        """,
-        (LACKING, LastAdministrator()),
-        "PUT",
-    ),
 )
 REMOVE_ROLE = role_operation(
     "remove-role",
     title="Remove the role",
     prepare=prepare_removal,
     sentence="Role removed",
-    endpoint=Endpoint(
-        "delete_role",
-        "/<role>",
-        RemovedRoleSchema,
-        """Remove a role
-
-        Those who have it lose what it allowed.
-        """,
-        (LACKING, LastAdministrator()),
-        "DELETE",
-    ),
 )
 SET_ROLES = account_operation(
     "set-roles",
@@ -236,17 +200,6 @@ SET_ROLES = account_operation(
     sentence=BY_CHANGES,
     arguments=RolesArgs(),
     approval=RULE,
-    endpoint=Endpoint(
-        "set_staff_roles",
-        "/<lookup:key>/roles",
-        StaffSchema,
-        """Set the roles of a user
-
-        Replaces them, except those that come from groups of the company's accounts.
-        """,
-        (NotPeer(), LastAdministrator(), LACKING, UnknownRole("king", ["viewer", "support"])),
-        "PUT",
-    ),
 )
 INVITE = account_operation(
     "invite",
@@ -266,17 +219,6 @@ DISABLE_ACCOUNT = account_operation(
     prepare=partial(prepare_disabling, is_disabled=True),
     no_undo="enable the account instead",
     sentence="Disabled for the console and the API",
-    endpoint=Endpoint(
-        "disable_staff",
-        "/<lookup:key>/disable",
-        StaffSchema,
-        """Disable an account of staff
-
-        It can use neither the console nor the API, and its tokens and keys stop working within
-        seconds. The person can still play.
-        """,
-        (NotPeer(), LastAdministrator()),
-    ),
 )
 ENABLE_ACCOUNT = account_operation(
     "enable-account",
@@ -284,14 +226,4 @@ ENABLE_ACCOUNT = account_operation(
     prepare=partial(prepare_disabling, is_disabled=False),
     no_undo="disable the account instead",
     sentence="Enabled for the console and the API",
-    endpoint=Endpoint(
-        "enable_staff",
-        "/<lookup:key>/enable",
-        StaffSchema,
-        """Enable an account of staff
-
-        It has the same roles as before.
-        """,
-        (NotPeer(), LastAdministrator()),
-    ),
 )

@@ -8,15 +8,31 @@ from app.auth.callers import NotPeer
 from app.auth.permissions import RIGHTS
 from app.auth.views import read_route
 from app.errors import EmailTaken, NameTaken, NotFound
-from app.execution import change_route, change_routes, execute
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, keyed_intent
 from app.naming import Lookup
 from app.staff import operations
-from app.staff.domain import public_role, public_staff
-from app.staff.operations import INVITE, LACKING, NEEDS
-from app.staff.schemas import RoleListSchema, RoleSchema, StaffListSchema, StaffSchema
+from app.staff.domain import LastAdministrator, RoleExists, UnknownRole, public_role, public_staff
+from app.staff.operations import (
+    CHANGE_ROLE,
+    CREATE_ROLE,
+    DISABLE_ACCOUNT,
+    ENABLE_ACCOUNT,
+    INVITE,
+    LACKING,
+    NEEDS,
+    REMOVE_ROLE,
+    SET_ROLES,
+)
+from app.staff.schemas import (
+    RemovedRoleSchema,
+    RoleListSchema,
+    RoleSchema,
+    StaffListSchema,
+    StaffSchema,
+)
 from app.staff.store import Roles, Staff
 from app.types import Document
 from app.users.mail import NOUNS, MailNotConfigured
@@ -88,5 +104,88 @@ def invite_staff_again(key: Lookup) -> Response:
     return change_response(applied, public_staff(users.get(key)))
 
 
-change_routes(of_roles, operations, "role")
-change_routes(of_staff, operations, "user")
+change_route(
+    of_roles,
+    CREATE_ROLE,
+    "",
+    RoleSchema,
+    LACKING,
+    RoleExists("support"),
+    view="create_new_role",
+    about="""Make a role
+
+    Nobody gives what they do not have: you need each permission of the role, and limits as
+    high.
+    """,
+)
+change_route(
+    of_roles,
+    CHANGE_ROLE,
+    "/<role>",
+    RoleSchema,
+    LACKING,
+    LastAdministrator(),
+    method="PUT",
+    view="replace_role",
+    about="""Change a role
+
+    Replaces its permissions and limits. Everybody who has it notices within seconds.
+    """,
+)
+change_route(
+    of_roles,
+    REMOVE_ROLE,
+    "/<role>",
+    RemovedRoleSchema,
+    LACKING,
+    LastAdministrator(),
+    method="DELETE",
+    view="delete_role",
+    about="""Remove a role
+
+    Those who have it lose what it allowed.
+    """,
+)
+change_route(
+    of_staff,
+    SET_ROLES,
+    "/<lookup:key>/roles",
+    StaffSchema,
+    NotPeer(),
+    LastAdministrator(),
+    LACKING,
+    UnknownRole("king", ["viewer", "support"]),
+    method="PUT",
+    view="set_staff_roles",
+    about="""Set the roles of a user
+
+    Replaces them, except those that come from groups of the company's accounts.
+    """,
+)
+change_route(
+    of_staff,
+    DISABLE_ACCOUNT,
+    "/<lookup:key>/disable",
+    StaffSchema,
+    NotPeer(),
+    LastAdministrator(),
+    view="disable_staff",
+    about="""Disable an account of staff
+
+    It can use neither the console nor the API, and its tokens and keys stop working within
+    seconds. The person can still play.
+    """,
+)
+change_route(
+    of_staff,
+    ENABLE_ACCOUNT,
+    "/<lookup:key>/enable",
+    StaffSchema,
+    NotPeer(),
+    LastAdministrator(),
+    view="enable_staff",
+    about="""Enable an account of staff
+
+    It has the same roles as before.
+    """,
+)

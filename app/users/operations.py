@@ -67,7 +67,9 @@ def change_email(key: Lookup, args: Document, intent: Intent) -> Applied:
 
 
 def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
-    return accounts.set_password(key, args["new"], intent)
+    applied = accounts.set_password(key, args["new"], intent)
+    # Not "Password Updated": the contract words this answer like that of a check.
+    return applied._replace(answer={"Message": "Password Correct"})
 
 
 def mail_reset_code(key: Lookup, _: Document, intent: Intent) -> Applied:

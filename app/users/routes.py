@@ -12,17 +12,17 @@ from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
-from app.execution import change_route, change_routes, execute
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, change_response, intent
+from app.http.intents import change_response, intent
 from app.http.lists import ASCENDING, LegacyListArgs, legacy_list, paged_list
 from app.naming import Lookup
 from app.paging import Page, Window
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
 from app.types import Document
-from app.users import accounts, operations
+from app.users import accounts
 from app.users.domain import (
     SignInOfStaff,
     WrongCode,
@@ -277,16 +277,19 @@ def manage_email(args: Document, key: Lookup) -> Response:
     return change_response(applied, user_record(users.get(key), changed_power))
 
 
-@change_route(blp, RENAME_USER, "/<lookup:key>/name", NamedUserSchema, NameTaken("norunvel2"))
-def rename_user(args: Document, key: Lookup) -> Response:
-    """Rename a user
+change_route(
+    blp,
+    RENAME_USER,
+    "/<lookup:key>/name",
+    NamedUserSchema,
+    NameTaken("norunvel2"),
+    view="rename_user",
+    about="""Rename a user
 
     Names are unique, regardless of case. The user signs in with the new name from then on.
-    """
-    return answer(execute(RENAME_USER, key, args))
-
-
-@change_route(
+    """,
+)
+change_route(
     blp,
     CHANGE_PASSWORD,
     "/<lookup:key>/manage/password/change",
@@ -294,19 +297,13 @@ def rename_user(args: Document, key: Lookup) -> Response:
     SignInOfStaff(),
     needs=MANAGE,
     example={"Message": "Password Correct"},
-)
-def manage_password(args: Document, key: Lookup) -> Response:
-    """Change a user's password without the current one
+    view="manage_password",
+    about="""Change a user's password without the current one
 
     For support staff, but not of an account with a role of staff. All tokens of the user are
     revoked.
-    """
-    applied = execute(CHANGE_PASSWORD, key, args)
-    # Not "Password Updated": the contract words this answer like that of a check.
-    return change_response(applied, {"Message": "Password Correct"})
-
-
-change_routes(blp, operations)
+    """,
+)
 
 
 def user_record(user: Document, power: Any) -> Document:

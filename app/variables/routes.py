@@ -7,7 +7,7 @@ from flask import Response
 from app.auth.permissions import KeyAccess, Permission
 from app.auth.views import read_route
 from app.errors import NotFound
-from app.execution import change_route, change_routes, execute
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer
@@ -19,7 +19,6 @@ from app.openapi.examples import GLOBAL_VARIABLE, TOKEN, VARIABLE
 from app.paging import Page, Window
 from app.players.store import Players
 from app.types import Document
-from app.variables import operations
 from app.variables.domain import (
     GLOBAL,
     INTEGER,
@@ -197,9 +196,6 @@ def set_global_variable(args: Document, variable_id: str) -> Response:
     id_ = path_guid("id", variable_id)
     meant = {"variable_id": id_, **args}
     return answer(execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, id_), meant))
-
-
-change_routes(of_players, operations)
 
 
 def read_value(key: Lookup, variable: str) -> Value:
