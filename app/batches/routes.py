@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from flask import Response, request
 from werkzeug.exceptions import UnsupportedMediaType
@@ -10,6 +10,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import OverBudget
+from app.auth.views import read_route
 from app.batches import access
 from app.batches.domain import (
     AllDone,
@@ -52,6 +53,7 @@ from app.openapi.examples import BATCH
 from app.types import Document
 
 ABOUT = "Many changes at once: plan, review, run and undo them."
+UNKNOWN = BatchNotFound(BATCH)
 OVER_BUDGET = OverBudget("shop", "a batch is not for a key with a budget", "Budget")
 
 blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=ABOUT)
@@ -64,20 +66,21 @@ NO_ROWS = (
     "text/csv."
 )
 
-read = guard.required(Permission.PLAYERS_READ)
-plans = guard.required(Permission.BATCHES_PLAN)
-runs = guard.required(Permission.BATCHES_RUN)
+read = partial(read_route, blp)
 
 
-@blp.route("", methods=["POST"])
-@plans
-@blp.arguments(BatchQueryArgs(), location="query")
+@read(
+    "",
+    BatchSchema,
+    Permission.BATCHES_PLAN,
+    method="POST",
+    refuses=(NothingToUndo("no change matches"), OVER_BUDGET),
+)
 @blp.documents_body(BatchArgs())
-@blp.documents_response(200, BatchSchema)
-@blp.refuses(NothingToUndo("no change matches"), OVER_BUDGET)
 @blp.leaves_no_entry
 @blp.idempotent
-def plan_batch(args: dict[str, Any]) -> Response:
+@blp.arguments(BatchQueryArgs(), location="query")
+def plan_batch(args: Document) -> Response:
     """Plan a batch
 
     Checks each row as a single call would be checked now, and the rows of one player in order.
@@ -97,11 +100,8 @@ def plan_batch(args: dict[str, Any]) -> Response:
         return _made(access.plan(JsonRows(body.file), digest))
 
 
-@blp.route("")
-@read
-@blp.arguments(CursorListArgs(), location="query")
-@blp.documents_response(200, BatchPageSchema)
-def list_batches(args: dict[str, Any]) -> Response:
+@read("", BatchPageSchema, Permission.PLAYERS_READ, args=CursorListArgs())
+def list_batches(args: Document) -> Response:
     """List batches
 
     Newest first. Batches about accounts are only for callers who may see accounts. Batches are kept
@@ -112,38 +112,40 @@ def list_batches(args: dict[str, Any]) -> Response:
     return cursor_response(page._replace(values=[*map(public_batch, page.values)]))
 
 
-@blp.route("/<batch_id>")
-@read
-@blp.documents_response(200, BatchSchema)
-@blp.refuses(BatchNotFound(BATCH))
-def get_batch(batch_id: str) -> Response:
+@read("/<batch_id>", BatchSchema, Permission.PLAYERS_READ, refuses=(UNKNOWN,))
+def get_batch(batch_id: str) -> Document:
     """Get a batch
 
     With its progress.
     """
-    return json_response(public_batch(access.visible_batch(path_guid("id", batch_id))))
+    return public_batch(access.visible_batch(path_guid("id", batch_id)))
 
 
-@blp.route("/<batch_id>/rows")
-@read
-@blp.arguments(RowListArgs(), location="query")
-@blp.documents_response(200, RowPageSchema)
-@blp.refuses(BatchNotFound(BATCH), NotFound("player", Lookup.parse("nobody")))
-def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
+@read(
+    "/<batch_id>/rows",
+    RowPageSchema,
+    Permission.PLAYERS_READ,
+    args=RowListArgs(),
+    refuses=(UNKNOWN, NotFound("player", Lookup.parse("nobody"))),
+)
+def list_batch_rows(args: Document, batch_id: str) -> Document:
     """List the rows of a batch
 
     In order, each with its verdict.
     """
     batch = access.visible_batch(path_guid("id", batch_id))
-    return json_response(access.rows_page(batch, args, page_size(args)))
+    return access.rows_page(batch, args, page_size(args))
 
 
-@blp.route("/<batch_id>/advance", methods=["POST"])
-@runs
+@read(
+    "/<batch_id>/advance",
+    ProgressSchema,
+    Permission.BATCHES_RUN,
+    method="POST",
+    refuses=(UNKNOWN, StillPlanning(), Cancelled(), Paused(), OVER_BUDGET),
+)
 @blp.doc(deprecated=True)
-@blp.documents_response(200, ProgressSchema)
-@blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), Paused(), OVER_BUDGET)
-def advance_batch(batch_id: str) -> Response:
+def advance_batch(batch_id: str) -> Document:
     """Run a batch and wait (deprecated)
 
     As `run`, but it does not resume a paused batch, and waits up to two seconds for the end. Use
@@ -152,11 +154,14 @@ def advance_batch(batch_id: str) -> Response:
     return _progress(access.advance(path_guid("id", batch_id)))
 
 
-@blp.route("/<batch_id>/run", methods=["POST"])
-@runs
-@blp.documents_response(200, ProgressSchema)
-@blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), OVER_BUDGET)
-def run_batch(batch_id: str) -> Response:
+@read(
+    "/<batch_id>/run",
+    ProgressSchema,
+    Permission.BATCHES_RUN,
+    method="POST",
+    refuses=(UNKNOWN, StillPlanning(), Cancelled(), OVER_BUDGET),
+)
+def run_batch(batch_id: str) -> Document:
     """Run a batch
 
     The service runs it to its end on behalf of the caller, whom the history entries name, even
@@ -168,11 +173,14 @@ def run_batch(batch_id: str) -> Response:
     return _progress(access.start(path_guid("id", batch_id)))
 
 
-@blp.route("/<batch_id>/pause", methods=["POST"])
-@runs
-@blp.documents_response(200, ProgressSchema)
-@blp.refuses(BatchNotFound(BATCH), StillPlanning(), NotRunning(), Cancelled())
-def pause_batch(batch_id: str) -> Response:
+@read(
+    "/<batch_id>/pause",
+    ProgressSchema,
+    Permission.BATCHES_RUN,
+    method="POST",
+    refuses=(UNKNOWN, StillPlanning(), NotRunning(), Cancelled()),
+)
+def pause_batch(batch_id: str) -> Document:
     """Pause a batch
 
     No further rows are carried out until it is run again. A batch that is paused or done is
@@ -181,11 +189,14 @@ def pause_batch(batch_id: str) -> Response:
     return _progress(access.pause(path_guid("id", batch_id)))
 
 
-@blp.route("/<batch_id>/cancel", methods=["POST"])
-@runs
-@blp.documents_response(200, ProgressSchema)
-@blp.refuses(BatchNotFound(BATCH), StillPlanning(), AllDone())
-def cancel_batch(batch_id: str) -> Response:
+@read(
+    "/<batch_id>/cancel",
+    ProgressSchema,
+    Permission.BATCHES_RUN,
+    method="POST",
+    refuses=(UNKNOWN, StillPlanning(), AllDone()),
+)
+def cancel_batch(batch_id: str) -> Document:
     """Cancel a batch
 
     Completed rows stay, and the remaining rows are not carried out.
@@ -193,16 +204,18 @@ def cancel_batch(batch_id: str) -> Response:
     return _progress(access.cancel(path_guid("id", batch_id)))
 
 
-@blp.route("/<batch_id>/undo", methods=["POST"])
-@guard.required(Permission.BATCHES_PLAN, Permission.UNDO_OWN)
-@blp.arguments(UndoBatchArgs(), required=False)
-@blp.documents_response(200, BatchSchema)
-@blp.refuses(
-    BatchNotFound(BATCH), NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET
+@read(
+    "/<batch_id>/undo",
+    BatchSchema,
+    Permission.BATCHES_PLAN,
+    Permission.UNDO_OWN,
+    args=UndoBatchArgs(),
+    method="POST",
+    refuses=(UNKNOWN, NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET),
 )
 @blp.leaves_no_entry
 @blp.idempotent
-def undo_batch(args: dict[str, Any], batch_id: str) -> Response:
+def undo_batch(args: Document, batch_id: str) -> Response:
     """Plan the batch that undoes another
 
     It has one row for each completed row, the last one first. Like every plan, it changes nothing
@@ -211,10 +224,13 @@ def undo_batch(args: dict[str, Any], batch_id: str) -> Response:
     return _made(access.plan_undo(path_guid("id", batch_id), args["Partial"]))
 
 
-@blp.route("/<batch_id>/retry", methods=["POST"])
-@plans
-@blp.documents_response(200, BatchSchema)
-@blp.refuses(BatchNotFound(BATCH), NotEnded(), NothingLeft(), OVER_BUDGET)
+@read(
+    "/<batch_id>/retry",
+    BatchSchema,
+    Permission.BATCHES_PLAN,
+    method="POST",
+    refuses=(UNKNOWN, NotEnded(), NothingLeft(), OVER_BUDGET),
+)
 @blp.leaves_no_entry
 @blp.idempotent
 def retry_batch(batch_id: str) -> Response:
@@ -231,5 +247,5 @@ def _made(made: Made) -> Response:
     return json_response(public_batch(made.batch), headers=headers)
 
 
-def _progress(batch: Document) -> Response:
-    return json_response({"State": batch["State"], **progress_of(batch)})
+def _progress(batch: Document) -> Document:
+    return {"State": batch["State"], **progress_of(batch)}

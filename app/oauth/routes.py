@@ -59,6 +59,7 @@ blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="T
 
 access_tokens = current(AccessTokens)
 
+MANAGES = (SignedIn.ANYBODY, Permission.USERS_MANAGE)
 not_manager = RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
@@ -121,8 +122,7 @@ def revoke_tokens(key: Lookup) -> Response:
     blp,
     "/sign-ins/<lookup:key>",
     SignInPageSchema,
-    SignedIn.ANYBODY,
-    Permission.USERS_MANAGE,
+    *MANAGES,
     args=CursorListArgs(),
     refuses=(not_manager,),
 )
@@ -136,11 +136,15 @@ def list_user_sign_ins(args: Document, key: Lookup) -> Response:
     return cursor_response(page._replace(values=[*map(public_sign_in, page.values)]))
 
 
-@blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
-@guard.required(SignedIn.ANYBODY, Permission.USERS_MANAGE)
-@blp.documents_response(200, EndedSignInSchema)
-@blp.refuses(not_manager, NotOwned("sign-in", "demo"))
-def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
+@read_route(
+    blp,
+    "/sign-ins/<lookup:key>/<sign_in_id>",
+    EndedSignInSchema,
+    *MANAGES,
+    method="DELETE",
+    refuses=(not_manager, NotOwned("sign-in", "demo")),
+)
+def end_user_sign_in(key: Lookup, sign_in_id: str) -> Document:
     """End one sign-in of a user
 
     Your own, or with the role `users.manage` that of any user. Its tokens or its console session
@@ -148,22 +152,26 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
     """
     chain = path_guid("id", sign_in_id)
     user = end_sign_in(key, chain)
-    return json_response({"username": user["Name"], "Id": chain})
+    return {"username": user["Name"], "Id": chain}
 
 
 @blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
-@blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
-@guard.required(SignedIn.ANYBODY, Permission.USERS_MANAGE)
-@blp.documents_response(200, RevokedTokenSchema)
-@blp.refuses(not_manager, NotOwned("token", "demo"))
-def revoke_token(key: Lookup, token_id: str) -> Response:
+@read_route(
+    blp,
+    "/token/<lookup:key>/<token_id>",
+    RevokedTokenSchema,
+    *MANAGES,
+    method="DELETE",
+    refuses=(not_manager, NotOwned("token", "demo")),
+)
+def revoke_token(key: Lookup, token_id: str) -> Document:
     """Revoke one refresh token and the tokens issued with it
 
     Your own, or with the role `users.manage` those of any user.
     """
     token = path_guid("tokenId", token_id)
     user = end_sign_in_of_token(key, token)
-    return json_response({"username": user["Name"], "tokenId": token})
+    return {"username": user["Name"], "tokenId": token}
 
 
 @blp.errorhandler(TokenRefused)
