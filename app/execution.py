@@ -13,7 +13,7 @@ from app.changes import Applied, Intent
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, intent, keyed_intent, previewed_intent
+from app.http.intents import answer, intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
 from app.operations import IncompleteOperation, Key, Operation, Route, Store
@@ -34,11 +34,7 @@ def execute(operation: Operation, key: Key, args: Document) -> Applied:
         require(key, args)
     key = args["Name"] if key is None else key
     change = _change(operation, key, args)
-    if operation.takes_key:
-        meant = keyed_intent(operation, args)
-    else:
-        recorded = operation.history_arguments(args)
-        meant = intent(operation, args.get("reason"), **recorded)
+    meant = intent(operation, args)
     store = operation.store
     find_earlier = partial(store.find_earlier, key, meant) if store else None
     return spend(operation.moves(args), partial(change, meant), find_earlier)

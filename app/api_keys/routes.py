@@ -90,7 +90,7 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     user = owner_of(args)
     expires_at = require_future(body["ExpiresAt"], users.now())
     overlap = timedelta(hours=body["OverlapHours"])
-    meant = intent(ROTATE_KEY, Id=id_, OverlapHours=body["OverlapHours"])
+    meant = intent(ROTATE_KEY, {"Id": id_, "OverlapHours": body["OverlapHours"]})
     return key_response(rotate_key(user, id_, overlap, expires_at, meant))
 
 
@@ -103,7 +103,7 @@ def revoke_user_key(args: Document, key_id: str) -> Response:
     """
     id_ = path_guid("id", key_id)
     user = owner_of(args)
-    applied = revoke_key(user, id_, intent(REVOKE_KEY, Id=id_))
+    applied = revoke_key(user, id_, intent(REVOKE_KEY, {"Id": id_}))
     return change_response(applied, {"username": user["Name"], "Id": id_})
 
 

@@ -20,7 +20,7 @@ from app.game_events.domain import (
 from app.game_events.store import GameEvents
 from app.history.store import History
 from app.http.context import current
-from app.http.intents import keyed_intent
+from app.http.intents import intent
 from app.items.domain import FILLED_BAG, bag_of
 from app.items.operations import GIVE_BACK
 from app.items.store import Bags, Catalogue
@@ -54,7 +54,7 @@ def restore_item(key: Lookup, args: Document) -> Applied:
     player_id, held = events.in_transaction(partial(_lost_item, key, args))
     moved = {"ItemId": held["ItemId"], "Quantity": held["Quantity"]}
     undoes = {"_id": restoration_id(args["event"], args["item"])}
-    meant = keyed_intent(GIVE_BACK, {**args, **moved}, undoes)
+    meant = intent(GIVE_BACK, {**args, **moved}, undoes)
     where, bag = Lookup.parse(player_id), bag_of(held)
     change = partial(_give_back, where, held, args["bankoverflow"], meant)
     count: Moved = {held["ItemId"]: held["Quantity"]}

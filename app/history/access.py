@@ -15,7 +15,7 @@ from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.intents import keyed_intent, previewed_intent
+from app.http.intents import intent, previewed_intent
 from app.naming import Lookup
 from app.objects.store import ObjectKey, Objects
 from app.operations import OwnInverse, Store
@@ -103,7 +103,7 @@ def preview_undo_as(entry: Document, meant: Intent) -> Document:
 def undo(entry: Document, is_partial: bool = False) -> Applied:
     """Undo a change, or as much of it as possible, within the budget of the caller's key."""
     moved = inverse_of(entry).moves(entry["Changes"])
-    meant = keyed_intent(UNDO, undo_arguments(entry["_id"], is_partial), entry)
+    meant = intent(UNDO, undo_arguments(entry["_id"], is_partial), entry)
     store, key = _subject_of(entry)
     return spend(
         moved,

@@ -65,13 +65,20 @@ def _form_headers() -> FormHeaders | None:
     return current_environ().get(_FORM_HEADERS)
 
 
-def intent(operation: Operation, why: str | None = None, /, **arguments: Any) -> Intent:
-    """Return the intent of a request without an Idempotency-Key header; forms always send a key.
+def intent(
+    operation: Operation, arguments: Document | None = None, undoes: Document | None = None
+) -> Intent:
+    """Return the intent of a request, with its Idempotency-Key if the operation takes one.
 
-    why is the reason from the body, used if there is no header.
+    Forms always send one. The argument reason is the reason if there is no header.
     """
-    meant = Intent(operation.name, origin(otherwise=why), arguments)
-    return _with_key(meant, arguments) if _form_headers() else meant
+    sent = arguments or {}
+    recorded = operation.history_arguments(sent)
+    meant = Intent(operation.name, origin(otherwise=sent.get("reason")), recorded, undoes=undoes)
+    if operation.takes_key:
+        return _with_key(meant, sent)
+    # Without secrets, which history does not record: an entry has the fingerprint of the arguments.
+    return _with_key(meant, recorded) if _form_headers() else meant
 
 
 def reading_intent(operation: Operation, via: str = "api") -> Intent:
@@ -80,21 +87,6 @@ def reading_intent(operation: Operation, via: str = "api") -> Intent:
     It changes nothing, so it needs no reason even if changes do.
     """
     return Intent(operation.name, origin(is_change=False)._replace(via=via))
-
-
-def keyed_intent(
-    operation: Operation,
-    arguments: dict[str, Any],
-    undoes: Document | None = None,
-    unrecorded: tuple[str, ...] = (),
-) -> Intent:
-    """Return the intent of a request, with its Idempotency-Key if it has one.
-
-    History records the arguments, except those in unrecorded.
-    """
-    recorded = {name: value for name, value in arguments.items() if name not in unrecorded}
-    meant = Intent(operation.name, origin(), operation.history_arguments(recorded), undoes=undoes)
-    return _with_key(meant, arguments)
 
 
 def action_intent(kind: str, arguments: dict[str, Any]) -> Intent:

@@ -11,7 +11,7 @@ from app.errors import EmailTaken, NameTaken, NotFound
 from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import change_response, keyed_intent
+from app.http.intents import change_response, intent
 from app.naming import Lookup
 from app.staff import operations
 from app.staff.domain import LastAdministrator, RoleExists, UnknownRole, public_role, public_staff
@@ -100,7 +100,7 @@ def invite_staff_again(key: Lookup) -> Response:
 
     To somebody who has not chosen a password yet. The former link stops working.
     """
-    applied = operations.invite_again(key, keyed_intent(INVITE, {}))
+    applied = operations.invite_again(key, intent(INVITE))
     return change_response(applied, public_staff(users.get(key)))
 
 

@@ -39,7 +39,7 @@ def make(sent: Submission, key: Lookup | None = None) -> Made:
     args = load(KeyArgs(), key_body(sent, item_ids))
     days = sent.args["Days"]
     # The expiry time depends on now, so a repeated form is recognised by the number of days.
-    meant = intent(CREATE_KEY, **args, Days=days)
+    meant = intent(CREATE_KEY, {**args, "Days": days})
     now = users.now()
     args["ExpiresAt"] = now + timedelta(days=days)
     terms = terms_of(args, now)
@@ -48,14 +48,14 @@ def make(sent: Submission, key: Lookup | None = None) -> Made:
 
 def rotate(sent: Submission, key_id: str, key: Lookup | None = None) -> Made:
     hours, days = sent.args["OverlapHours"], sent.args["Days"]
-    meant = intent(ROTATE_KEY, Id=key_id, OverlapHours=hours, Days=days)
+    meant = intent(ROTATE_KEY, {"Id": key_id, "OverlapHours": hours, "Days": days})
     meant = meant._replace(arguments={"Id": key_id, "OverlapHours": hours})
     ends = users.now() + timedelta(days=days)
     return rotate_key(owner(key or own()), key_id, timedelta(hours=hours), ends, meant)
 
 
 def revoke(_: Submission, key_id: str, key: Lookup | None = None) -> Applied:
-    return revoke_key(owner(key or own()), key_id, intent(REVOKE_KEY, Id=key_id))
+    return revoke_key(owner(key or own()), key_id, intent(REVOKE_KEY, {"Id": key_id}))
 
 
 def show_made(made: Made, sent: Submission, **path: Any) -> Response:

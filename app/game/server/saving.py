@@ -20,7 +20,7 @@ from app.game.server.operations import SAVE
 from app.http.context import current
 from app.http.errors import body_of
 from app.http.fields import INT64
-from app.http.intents import keyed_intent
+from app.http.intents import intent
 from app.http.masking import masked
 from app.http.parser import load
 from app.players.domain import WasErased, name_lengths, require_name
@@ -70,7 +70,7 @@ def save_characters(
 ) -> list[tuple[Document, bool]]:
     """Save each of these characters alone; return public results, and which are replayed."""
     refuse_unknown("saving a character")
-    keyed_intent(SAVE, {})  # wrong headers refuse the whole request
+    intent(SAVE)  # wrong headers refuse the whole request
     deadline = wait_deadline(SAVING_TIME * sizes["MONGODB_OPERATION_SECONDS"])
     return [_save_row(row, sizes, deadline) for row in rows]
 
@@ -102,8 +102,8 @@ def save_character(
     record = PlayerRecord(sizes)
     values = {name: value for name, value in body.items() if name != "Version"}
     fields = _checked(record, player_id, values, name_lengths(sizes))
-    told = {"Fields": sorted(fields), "Body": body}
-    meant = keyed_intent(SAVE, told, unrecorded=("Body",))
+    told = {"Fields": sorted(fields)}
+    meant = intent(SAVE, {**told, "Body": body})._replace(arguments=told)
     if is_one_of_many and meant.key is not None:
         meant = meant._replace(key=f"{meant.key} {player_id}")
     stored, unrecorded = record.stored_fields(fields), sizes["UNRECORDED_FIELDS"]
