@@ -16,7 +16,7 @@ from app.http.context import current
 from app.http.intents import answer, intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
-from app.operations import IncompleteOperation, Key, Operation, Route, Store
+from app.operations import IncompleteOperation, Key, Operation, Route
 from app.types import Document
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
@@ -53,7 +53,7 @@ def _change(operation: Operation, key: Key, args: Document) -> Callable[[Intent]
 
     def change(meant: Intent) -> Applied:
         checked = known_objects.checked(operation, args, prepared, meant)
-        return _store_of(operation).change(key, *checked)
+        return operation.documents.change(key, *checked)
 
     return change
 
@@ -62,13 +62,7 @@ def preview(operation: Operation, key: Key, args: Document) -> Document:
     """Return the entry that a change would have, without making the change."""
     prepared = operation.prepare_change(args)
     checked = known_objects.checked(operation, args, prepared, previewed_intent(operation, args))
-    return _store_of(operation).preview(key, *checked)
-
-
-def _store_of(operation: Operation) -> Store:
-    if operation.store is None:
-        raise IncompleteOperation(f"The operation '{operation.name}' has no store.")
-    return operation.store
+    return operation.documents.preview(key, *checked)
 
 
 def change_route(

@@ -215,6 +215,13 @@ class Operation:
         return prepare(args)
 
     @property
+    def documents(self) -> Store:
+        """The store of the document that it changes."""
+        if self.store is None:
+            raise IncompleteOperation(f"The operation '{self.name}' has no store.")
+        return self.store
+
+    @property
     def counts_items(self) -> bool:
         """Whether it moves items, whose number is known."""
         return self.moves is not no_items and not isinstance(self.moves, UnknownItems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Response
 
@@ -46,13 +46,6 @@ def get_moderation(key: Lookup) -> Document:
     return penalties_in_force(users.get(key, *READS), users.now())
 
 
-class Target(NamedTuple):
-    """The account that a penalty is for, and the key in the request."""
-
-    name: str
-    account: Lookup
-
-
 class Kind(NamedTuple):
     """Whether views find the account by user or by player, with the paths and texts."""
 
@@ -61,68 +54,54 @@ class Kind(NamedTuple):
     path: str
     whom: str
     example: str
-    target_of: Callable[[Lookup], Target]
+    # Returns the name in the answer, and the account.
+    find: Callable[[Lookup], tuple[str, Lookup]]
     # Of a caller, in addition to the permission for the penalty.
     needs: tuple[Permission, ...] = ()
 
 
-def user_of(key: Lookup) -> Target:
-    return Target(users.get(key, "Name")["Name"], key)
+def user_of(key: Lookup) -> tuple[str, Lookup]:
+    return users.get(key, "Name")["Name"], key
 
 
-def owner_of(player: Lookup) -> Target:
+def owner_of(player: Lookup) -> tuple[str, Lookup]:
     found = players.identity(player)
     if found.user_id is None:
         raise NotFound("user", NIL, f"The player '{found.name}' belongs to no account.")
-    return Target(found.name, Lookup.parse(found.user_id))
+    return found.name, Lookup.parse(found.user_id)
 
 
-def add_view(
-    kind: Kind,
-    operation: Operation,
-    done: str,
-    about: str,
-) -> None:
+def add_view(kind: Kind, operation: Operation, done: str, about: str) -> None:
     """Add a view that imposes or lifts a penalty, by the name of a user or of a player."""
 
     def view(args: Document | None = None, *, key: Lookup) -> Response:
-        target = kind.target_of(key)
-        applied = execute(operation, target.account, args or {})
-        return change_response(applied, {"Message": f"{target.name} has been {done}!"})
+        name, account = kind.find(key)
+        applied = execute(operation, account, args or {})
+        return change_response(applied, {"Message": f"{name} has been {done}!"})
 
     view.__name__ = f"{operation.name}_{kind.name}"
     view.__doc__ = f"{operation.name.title()} {kind.whom}\n\n{about}"
-    path = f"{kind.path}/admin/{operation.name}"
-    example = {"Message": f"{kind.example} has been {done}!"}
-    refusals = (higher,) if operation.arguments else ()
-    needs = (*operation.permissions, *kind.needs)
-    facts: dict[str, Any] = {"needs": needs, "example": example}
-    change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **facts)(view)
+    change_route(
+        kind.blueprint,
+        operation,
+        f"{kind.path}/admin/{operation.name}",
+        MessageSchema,
+        *((higher,) if operation.arguments else ()),
+        needs=(*operation.permissions, *kind.needs),
+        example={"Message": f"{kind.example} has been {done}!"},
+    )(view)
 
 
-USER_KIND = Kind(
-    "user",
-    of_users,
-    "/<lookup:key>",
-    "a user",
-    USER,
-    user_of,
-    (Permission.USERS_FIND,),
-)
-PLAYER_KIND = Kind(
-    "player",
-    of_players,
-    "/<player:key>",
-    "the user of a player",
-    PLAYER,
-    owner_of,
-    # The contract requires no role for users when the account is found by a character.
+# The contract requires no role for users when the account is found by a character.
+KINDS = (
+    Kind("user", of_users, "/<lookup:key>", "a user", USER, user_of, (Permission.USERS_FIND,)),
+    Kind("player", of_players, "/<player:key>", "the user of a player", PLAYER, owner_of),
 )
 ABOUT = {
     BAN: "A banned account gets no tokens, and its existing ones stop working.",
     MUTE: "The game stops a muted account from chatting.",
 }
-for kind in (USER_KIND, PLAYER_KIND):
+for kind in KINDS:
     for penalty, done in WORDS.items():
         own = f"An account with the role\n`users.manage` is {done} only by a caller who has it too."
         verb = IMPOSE[penalty].name

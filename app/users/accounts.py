@@ -92,7 +92,7 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
     return applied
 
 
-def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Applied:
+def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET) -> Applied:
     """Mail a new code: one resets the password, the other accepts an invitation."""
     changed = ("EmailKey", "PasswordVersion", *RIGHTS)
     reads = ("Name", "Email", "PasswordHash", "OpenId", *changed)

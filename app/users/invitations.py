@@ -85,7 +85,7 @@ def add(name: str, email: str, invited: tuple[str, str], intent: Intent, **field
 def invite_again(key: Lookup, intent: Intent) -> Applied:
     """Mail a new link to somebody who has not chosen a password yet; the former link is void."""
     require_no_password(users.get(key, "PasswordHash"))
-    return accounts.mail_reset_code(key, intent, INVITATION)
+    return accounts.mail_reset_code(key, {}, intent, INVITATION)
 
 
 def accept(invitation: str, sha256: str) -> None:

@@ -72,10 +72,6 @@ def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
     return applied._replace(answer={"Message": "Password Correct"})
 
 
-def mail_reset_code(key: Lookup, _: Document, intent: Intent) -> Applied:
-    return accounts.mail_reset_code(key, intent)
-
-
 REGISTER = account_operation(
     "register",
     no_undo="a registration is never undone",
@@ -112,7 +108,7 @@ MAIL_RESET_CODE = account_operation(
     no_undo="a mail that was sent stays sent",
     sentence="Reset code mailed",
     requires=(accounts.refuse_own_account,),
-    run=mail_reset_code,
+    run=accounts.mail_reset_code,
     notice="Mailed {whom} a code to reset the password.",
 )
 RESET_PASSWORD = account_operation(
