@@ -157,7 +157,7 @@ class Operation:
     # What a request for approval would change, if that is not all that its rule changes.
     preview: Preview | None = None
     # Raise unless a caller may do it to the document with a key, with these arguments.
-    requires: tuple[Callable[[Key, Document], None], ...] = ()
+    requires: tuple[Callable[[Key, Document], Any], ...] = ()
     # How a batch executes it; None: not in batches.
     batch: BatchRow | None = None
     # The notice of the page after the change; it may also contain {whom} and {lines}.

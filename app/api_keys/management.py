@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
 
 from app.api_keys.domain import LIFETIME, READS, Terms, create, public_keys, revoke, rotate
 from app.auth import guard
@@ -28,22 +27,6 @@ callers = current(Callers)
 users = current(Users)
 
 
-class Made(NamedTuple):
-    """A key that was created or rotated; its secret is shown once, and never in a replay."""
-
-    record: Document
-    secret: str | None
-    applied: Applied
-
-
-def terms_of(body: dict[str, Any], now: datetime) -> Terms:
-    wanted = permissions_of_scopes(body["Scopes"])
-    # Names are stored for long and shown to many people, so a token in one is masked.
-    name = masked(body["Name"].strip())
-    expires_at = require_future(body["ExpiresAt"], now) or now + LIFETIME
-    return Terms(name, wanted, expires_at, body["Addresses"], body["Budget"])
-
-
 def require_future(wanted: datetime | None, now: datetime) -> datetime | None:
     """Return the expiry of a key, or raise if it is not in the future; None: not given."""
     if wanted is not None and wanted <= now:
@@ -57,30 +40,48 @@ def list_keys(user_id: str) -> list[Document]:
     return public_keys(user, users.now(), used)
 
 
-def create_key(user_id: str, terms: Terms, intent: Intent) -> Made:
+def create_key(key: Lookup, args: Document, intent: Intent) -> Applied:
+    """Create a key of an account; the answer has its secret, but not in a replay."""
+    user_id, now, secret = users.get(key, "_id")["_id"], users.now(), new_secret()
+    terms = Terms(
+        # Names are stored for long and shown to many people, so a token in one is masked.
+        masked(args["Name"].strip()),
+        permissions_of_scopes(args["Scopes"]),
+        require_future(args["ExpiresAt"], now) or now + LIFETIME,
+        args["Addresses"],
+        args["Budget"],
+    )
     _require_given(user_id, terms.scopes)
-    secret, now = new_secret(), users.now()
     rule = partial(create, key_id=str(uuid.uuid4()), digest=digest_of(secret), terms=terms, now=now)
     meant = intent._replace(arguments=terms.history_arguments())
-    return _made(user_id, secret, users.change(Lookup.parse(user_id), READS, rule, meant))
+    applied = users.change(Lookup.parse(user_id), READS, rule, meant)
+    return _with_secret(user_id, secret, applied)
 
 
-def rotate_key(
-    owner: Document, key_id: str, overlap: timedelta, expires_at: datetime | None, intent: Intent
-) -> Made:
-    """Give a key of an account a new secret, with its original lifetime or until expires_at."""
-    keys = dict(keys_of(users.get(Lookup.parse(owner["_id"]), "Keys")))
-    _require_given(owner["_id"], scopes_of(keys.get(key_id, {})))
-    secret, now = new_secret(), users.now()
+def rotate_key(key: Lookup, args: Document, intent: Intent) -> Applied:
+    """Give a key of an account a new secret, with its original lifetime or until ExpiresAt."""
+    account, now, secret = _account(key), users.now(), new_secret()
     rule = partial(
-        rotate, digest=digest_of(secret), overlap=overlap, expires_at=expires_at, now=now
+        rotate,
+        digest=digest_of(secret),
+        overlap=timedelta(hours=args["OverlapHours"]),
+        expires_at=require_future(args["ExpiresAt"], now),
+        now=now,
     )
-    return _made(owner["_id"], secret, _change(owner, key_id, rule, intent))
+    _require_given(account["_id"], scopes_of(dict(keys_of(account)).get(args["Id"], {})))
+    return _with_secret(account["_id"], secret, _change(account, args["Id"], rule, intent))
 
 
-def revoke_key(owner: Document, key_id: str, intent: Intent) -> Applied:
+def revoke_key(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Revoke a key of an account: immediately here, and within seconds on all workers."""
-    return _change(owner, key_id, revoke, intent)
+    account = _account(key)
+    applied = _change(account, args["Id"], revoke, intent)
+    return applied._replace(answer={"username": account["Name"], "Id": args["Id"]})
+
+
+def _account(key: Lookup) -> Document:
+    # An account created by a game may lack a name.
+    return {"Name": str(key), **users.get(key, "Name", "Keys")}
 
 
 def _require_given(user_id: str, permissions: list[str]) -> None:
@@ -95,17 +96,16 @@ def _require_given(user_id: str, permissions: list[str]) -> None:
     require_given(own, {"Permissions": permissions})
 
 
-def _change(owner: Document, key_id: str, rule: Callable[..., Change], intent: Intent) -> Applied:
-    account = Lookup.parse(owner["_id"])
+def _change(account: Document, key_id: str, rule: Callable[..., Change], intent: Intent) -> Applied:
     # History also records the name of the key, by which people recognise it.
-    name = dict(keys_of(users.get(account, "Keys"))).get(key_id, {}).get("Name")
+    name = dict(keys_of(account)).get(key_id, {}).get("Name")
     meant = intent._replace(arguments={**intent.arguments, "Name": name})
-    rule = partial(rule, key_id=key_id, owner=owner["Name"])
-    applied = users.change(account, READS, rule, meant)
+    rule = partial(rule, key_id=key_id, owner=account["Name"])
+    applied = users.change(Lookup.parse(account["_id"]), READS, rule, meant)
     callers.forget()
     return applied
 
 
-def _made(user_id: str, secret: str, applied: Applied) -> Made:
+def _with_secret(user_id: str, secret: str, applied: Applied) -> Applied:
     record = next((key for key in list_keys(user_id) if key["Id"] == applied.answer), {})
-    return Made(record, None if applied.replayed else secret, applied)
+    return applied._replace(answer={**record, "Key": None if applied.replayed else secret})

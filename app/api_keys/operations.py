@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from app.api_keys.management import create_key, revoke_key, rotate_key
 from app.api_keys.schemas import KeyArgs, RotateArgs
 from app.auth.permissions import KeyAccess, Permission
+from app.oauth.sign_ins import owner
 from app.users.operations import account_operation
-
-MADE_BY = "app/api_keys/management, which makes the secret of the key"
 
 # No key may manage keys: it could create one that outlives it.
 NEEDS = (Permission.KEYS_MANAGE, KeyAccess.NONE)
@@ -16,6 +16,8 @@ CREATE_KEY = account_operation(
     no_undo="revoke the key instead",
     sentence="Key {Name} made",
     arguments=KeyArgs(),
+    requires=(owner,),
+    run=create_key,
     needs=NEEDS,
 )
 ROTATE_KEY = account_operation(
@@ -23,12 +25,16 @@ ROTATE_KEY = account_operation(
     no_undo="rotate the key again instead",
     sentence="Key {Name} rotated",
     arguments=RotateArgs(),
+    requires=(owner,),
+    run=rotate_key,
     needs=NEEDS,
 )
 REVOKE_KEY = account_operation(
     "revoke-key",
     no_undo="the secret of the key is not kept",
     sentence="Key {Name} revoked",
+    requires=(owner,),
+    run=revoke_key,
     needs=NEEDS,
     notice="Revoked the key {Name} of {whom}.",
 )

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from flask import Response
 
 from app.api_keys.domain import KeyNameTaken, TooManyKeys
-from app.api_keys.management import (
-    Made,
-    create_key,
-    list_keys,
-    require_future,
-    revoke_key,
-    rotate_key,
-    terms_of,
-)
+from app.api_keys.management import list_keys
 from app.api_keys.operations import CREATE_KEY, NEEDS, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import (
     KeyListSchema,
@@ -26,11 +16,12 @@ from app.api_keys.schemas import (
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.views import read_route
+from app.changes import Applied
 from app.errors import NotFound, NotOwned, RoleMissing
-from app.execution import change_route
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import change_headers, change_response, intent
+from app.http.intents import answer, change_headers
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.naming import Lookup
@@ -56,7 +47,7 @@ def list_user_keys(args: Document) -> Document:
 
     Your own, or with the role `users.manage` those of any account.
     """
-    return {"Values": list_keys(owner_of(args)["_id"])}
+    return {"Values": list_keys(owner(whose(args))["_id"])}
 
 
 @change_route(
@@ -70,8 +61,7 @@ def create_user_key(body: Document, args: Document) -> Response:
     account. One for somebody else can only have permissions that you have yourself. Its secret is
     shown only in this response.
     """
-    user = owner_of(args)
-    return key_response(create_key(user["_id"], terms_of(body, users.now()), intent(CREATE_KEY)))
+    return key_response(execute(CREATE_KEY, whose(args), body))
 
 
 @change_route(
@@ -87,11 +77,7 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     budget stay the same. By default, the lifetime of the key starts again.
     """
     id_ = path_guid("id", key_id)
-    user = owner_of(args)
-    expires_at = require_future(body["ExpiresAt"], users.now())
-    overlap = timedelta(hours=body["OverlapHours"])
-    meant = intent(ROTATE_KEY, {"Id": id_, "OverlapHours": body["OverlapHours"]})
-    return key_response(rotate_key(user, id_, overlap, expires_at, meant))
+    return key_response(execute(ROTATE_KEY, whose(args), {"Id": id_, **body}))
 
 
 @change_route(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found, method="DELETE")
@@ -101,17 +87,14 @@ def revoke_user_key(args: Document, key_id: str) -> Response:
 
     Permanently. All workers refuse it within seconds.
     """
-    id_ = path_guid("id", key_id)
-    user = owner_of(args)
-    applied = revoke_key(user, id_, intent(REVOKE_KEY, {"Id": id_}))
-    return change_response(applied, {"username": user["Name"], "Id": id_})
+    return answer(execute(REVOKE_KEY, whose(args), {"Id": path_guid("id", key_id)}))
 
 
-def owner_of(args: Document) -> Document:
+def whose(args: Document) -> Lookup:
     """Return the account whose keys are requested: the caller's own, or any with users.manage."""
-    return owner(Lookup.parse(args.get("user", guard.caller().id)))
+    return Lookup.parse(args.get("user", guard.caller().id))
 
 
-def key_response(key: Made) -> Response:
-    headers = {"Cache-Control": "no-store", **change_headers(key.applied)}
-    return json_response({**key.record, "Key": key.secret}, headers=headers)
+def key_response(applied: Applied) -> Response:
+    headers = {"Cache-Control": "no-store", **change_headers(applied)}
+    return json_response(applied.answer, headers=headers)

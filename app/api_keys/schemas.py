@@ -135,6 +135,7 @@ class RotateArgs(Schema):
     )
     ExpiresAt = Moment(
         **OPTIONAL,
+        unrecorded=True,
         metadata={"example": None},
         description="When the key expires; by default, its former lifetime starts again.",
     )

@@ -15,7 +15,6 @@ from app.api_keys.management import (
     list_keys,
     revoke_key,
     rotate_key,
-    terms_of,
 )
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
@@ -76,7 +75,7 @@ def create(
     **limits: Any,
 ) -> None:
     """Create a key NAME for USER, and print it. It is shown only once."""
-    owner, now = account(user), users.now()
+    owner = account(user)
     budget = {
         "LargestQuantity": limits["largest_quantity"],
         "ItemsPerDay": limits["items_per_day"],
@@ -84,9 +83,9 @@ def create(
     }
     given = {"Name": name, "Scopes": list(scopes), "Addresses": list(addresses) or None}
     fields = load(KeyArgs(), {**given, "Budget": budget if any(budget.values()) else None})
-    terms = terms_of({**fields, "ExpiresAt": now + timedelta(days=days)}, now)
-    made = create_key(owner["_id"], terms, intent(CREATE_KEY, reason))
-    report(made.secret, "made the key %s of %s", printable(terms.name), owner["Name"])
+    fields["ExpiresAt"] = users.now() + timedelta(days=days)
+    made = create_key(Lookup.parse(user), fields, intent(CREATE_KEY, reason)).answer
+    report(made["Key"], "made the key %s of %s", printable(made["Name"]), owner["Name"])
 
 
 @key.command("list")
@@ -114,9 +113,10 @@ def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str |
     owner = account(user)
     id_ = id_of(owner, key_id)
     ends = users.now() + timedelta(days=days) if days else None
-    meant = intent(ROTATE_KEY, reason, Id=id_, OverlapHours=overlap)
-    made = rotate_key(owner, id_, timedelta(hours=overlap), ends, meant)
-    report(made.secret, "rotated the key %s of %s", printable(made.record["Name"]), owner["Name"])
+    args = {"Id": id_, "OverlapHours": overlap}
+    meant = intent(ROTATE_KEY, reason, **args)
+    made = rotate_key(Lookup.parse(user), {**args, "ExpiresAt": ends}, meant).answer
+    report(made["Key"], "rotated the key %s of %s", printable(made["Name"]), owner["Name"])
 
 
 @key.command("revoke")
@@ -127,7 +127,7 @@ def revoke(user: str, key_id: str, reason: str | None) -> None:
     """Revoke a key of USER permanently. KEY is its id or name."""
     owner = account(user)
     id_ = id_of(owner, key_id)
-    revoke_key(owner, id_, intent(REVOKE_KEY, reason, Id=id_))
+    revoke_key(Lookup.parse(user), {"Id": id_}, intent(REVOKE_KEY, reason, Id=id_))
     output = f"Revoked the key {id_} of {owner['Name']}."
     report(output, "revoked the key %s of %s", id_, owner["Name"])
 

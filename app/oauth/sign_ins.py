@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import Guess, guess_by_address, unknown_account
@@ -131,7 +133,7 @@ def require_factor(user: Document) -> None:
         raise factor_required()
 
 
-def owner(key: Lookup) -> Document:
+def owner(key: Lookup, _: Any = None) -> Document:
     """Return an account that the caller may manage: its own, or any with users.manage."""
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:

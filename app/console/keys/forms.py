@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from flask import Response
 
-from app.api_keys.management import Made, create_key, revoke_key, rotate_key, terms_of
+from app.api_keys.management import create_key, rotate_key
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_NAME, MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
@@ -23,6 +23,7 @@ from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, see_other
 from app.console.stores import users
 from app.errors import Invalid, InvalidField
+from app.execution import execute
 from app.http.intents import intent
 from app.http.parser import load
 from app.naming import Lookup
@@ -34,31 +35,31 @@ def own() -> Lookup:
     return Lookup.parse(guard.caller().id)
 
 
-def make(sent: Submission, key: Lookup | None = None) -> Made:
-    account = owner(key or own())
+def make(sent: Submission, key: Lookup | None = None) -> Applied:
+    account = key or own()
+    owner(account)
     args = load(KeyArgs(), key_body(sent, item_ids))
     days = sent.args["Days"]
     # The expiry time depends on now, so a repeated form is recognised by the number of days.
     meant = intent(CREATE_KEY, {**args, "Days": days})
-    now = users.now()
-    args["ExpiresAt"] = now + timedelta(days=days)
-    terms = terms_of(args, now)
-    return create_key(account["_id"], terms, meant)
+    return create_key(account, {**args, "ExpiresAt": users.now() + timedelta(days=days)}, meant)
 
 
-def rotate(sent: Submission, key_id: str, key: Lookup | None = None) -> Made:
+def rotate(sent: Submission, key_id: str, key: Lookup | None = None) -> Applied:
+    account = key or own()
+    owner(account)
     hours, days = sent.args["OverlapHours"], sent.args["Days"]
     meant = intent(ROTATE_KEY, {"Id": key_id, "OverlapHours": hours, "Days": days})
-    meant = meant._replace(arguments={"Id": key_id, "OverlapHours": hours})
+    args = {"Id": key_id, "OverlapHours": hours}
     ends = users.now() + timedelta(days=days)
-    return rotate_key(owner(key or own()), key_id, timedelta(hours=hours), ends, meant)
+    return rotate_key(account, {**args, "ExpiresAt": ends}, meant._replace(arguments=args))
 
 
 def revoke(_: Submission, key_id: str, key: Lookup | None = None) -> Applied:
-    return revoke_key(owner(key or own()), key_id, intent(REVOKE_KEY, {"Id": key_id}))
+    return execute(REVOKE_KEY, key or own(), {"Id": key_id})
 
 
-def show_made(made: Made, sent: Submission, **path: Any) -> Response:
+def show_made(made: Applied, sent: Submission, **path: Any) -> Response:
     """Show a new key. Its secret is only in the response to the form, never in a URL."""
     return sent.show(None, made=made, **path)
 

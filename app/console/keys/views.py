@@ -7,8 +7,9 @@ from typing import Any
 
 from flask import Response
 
-from app.api_keys.management import Made, list_keys
+from app.api_keys.management import list_keys
 from app.auth.permissions import Permission
+from app.changes import Applied
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -24,7 +25,7 @@ from app.types import Document, whole
 
 
 def own_keys_page(
-    _: str = "", sent: Submission | None = None, made: Made | None = None, **__: Any
+    _: str = "", sent: Submission | None = None, made: Applied | None = None, **__: Any
 ) -> Response:
     account = owner(own())
     entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
@@ -33,7 +34,7 @@ def own_keys_page(
 
 
 def user_keys_page(
-    tab: str, sent: Submission | None, key: Lookup, made: Made | None = None, **_: Any
+    tab: str, sent: Submission | None, key: Lookup, made: Applied | None = None, **_: Any
 ) -> Response:
     return user_page(tab, sent, key, partial(keys_part, sent=sent, made=made))
 
@@ -42,7 +43,7 @@ def keys_part(
     account: Document,
     entries: list[Document],
     sent: Submission | None,
-    made: Made | None,
+    made: Applied | None,
     path: str = "",
 ) -> dict[str, Any]:
     """Return the part about the keys of an account; path is that of the page."""
@@ -60,7 +61,7 @@ def keys_part(
     return {
         "keys": keys,
         "owner_id": account["_id"],
-        "made": made and {"record": made.record, "secret": made.secret, "is_new": is_new(made)},
+        "made": made and {"record": made.answer, "is_new": is_new(made)},
         "lost": [sent] if is_lost else [],
         "forms": forms_on([CREATE], target(path), sent),
     }
@@ -91,9 +92,9 @@ def texts_in(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
-def is_new(made: Made) -> bool:
+def is_new(made: Applied) -> bool:
     """Tell whether a key was created, not rotated."""
-    entry = made.applied.entry
+    entry = made.entry
     return entry is not None and entry["Operation"] == "create-key"
 
 
