@@ -67,9 +67,13 @@ def search(args: Document, size: int) -> CursorPage:
     if "user" in args:
         require_users()
         # An entry has one subject: none matches both a player and a user.
-        return page(args, size, () if "player" in args else ("user",), _user_id(args["user"]))
+        key = Lookup.parse(args["user"])
+        kinds = () if "player" in args else ("user",)
+        return page(args, size, kinds, key.id or users.get_id_by_any_name(key))
     if "player" in args:
-        return page(args, size, ("player",), _player_id(args["player"]))
+        key = Lookup.parse(args["player"])
+        # An id need not exist, because history outlives players.
+        return page(args, size, ("player",), key.id or players.get_id_by_any_name(key))
     return page(args, size, visible_kinds())
 
 
@@ -162,14 +166,3 @@ def sees_users() -> bool:
 def require_users() -> None:
     """Raise unless the caller may see entries, rows and actions about users."""
     guard.caller().require(Permission.USERS_READ)
-
-
-def _player_id(text: str) -> str:
-    """Return the id of a player; an id need not exist, because history outlives players."""
-    key = Lookup.parse(text)
-    return key.id or players.get_id_by_any_name(key)
-
-
-def _user_id(text: str) -> str:
-    key = Lookup.parse(text)
-    return key.id or users.get_id_by_any_name(key)

@@ -33,7 +33,6 @@ from app.privacy.erasing import finish
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import ErasureSchema, PersonalDataSchema
-from app.types import Document
 from app.users.store import Users
 
 blp = Blueprint("PersonalData", __name__, url_prefix="/api/v1/users", group="Users")
@@ -112,10 +111,7 @@ def erasure_of(key: Lookup, confirm: str) -> Response:
     # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))
     record = finish(execute(ERASE_USER, key, {"Confirm": confirm}).answer)
-    return change_response(Applied(None, entry=entry_of(record)), public_erasure(record))
-
-
-def entry_of(record: Document) -> Document | None:
-    """Return the entry of the erasure, if history still has it."""
+    # History may no longer have the entry.
     newest = history.list(Filters(("user",), record["_id"], operation=ERASE), 1).values
-    return {"_id": newest[0]["Id"]} if newest else None
+    entry = {"_id": newest[0]["Id"]} if newest else None
+    return change_response(Applied(None, entry=entry), public_erasure(record))

@@ -83,21 +83,19 @@ class Field:
         named = [item for item in arguments if (item[1].data_key or item[0]) == self.name]
         name, argument = named[0] if named else (self.argument or self.name, None)
         about = argument.metadata if argument else {}
+        type_ = self.type
+        if type_ != "hidden" and isinstance(argument, Integer | Flag):
+            type_ = "number" if isinstance(argument, Integer) else "check"
         object_type = self.object_type or about.get("object_type", "")
         is_required = argument is None or argument.required
         return replace(
             self,
             argument=name,
-            type=self.type if self.type == "hidden" else _type_of(argument) or self.type,
+            type=type_,
             html=(NAMED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,
             object_type=object_type,
         )
-
-
-def _type_of(argument: Any) -> str:
-    is_number = isinstance(argument, Integer)
-    return "number" if is_number else "check" if isinstance(argument, Flag) else ""
 
 
 def _html_of(argument: Any) -> dict[str, Any]:
