@@ -11,7 +11,7 @@ from app.auth.callers import Callers
 from app.auth.guesses import guess_by_caller, unknown_account
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Intent
-from app.errors import KeyNotAllowed, NotFound, QuartermasterError
+from app.errors import InvalidCredentials, KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current, setting
 from app.naming import Lookup, name_key
 from app.storage.limits import Limits
@@ -53,13 +53,20 @@ def require_manageable(key: Lookup, _: Any = None) -> None:
     guard.require_peer(users.get(key, *RIGHTS))
 
 
-def require_settable(key: Lookup, _: Any = None) -> None:
-    """Raise if the caller may not change how an account signs in, without its password.
+def require_settable(key: Lookup, args: Document) -> None:
+    """Raise if the caller may not change how an account signs in: without its password, of staff.
 
     The rules of these changes look again for a role: it may be given meanwhile.
     """
-    require_not_staff(users.get(key, *RIGHTS))
+    if "authorization" not in args:
+        require_not_staff(users.get(key, *RIGHTS))
     require_manageable(key)
+
+
+def checked_password(key: Lookup, args: Document) -> str | None:
+    """Return the stored hash of the current password, which must be right; None if not given."""
+    given = args.get("authorization")
+    return given and check_password(key, given, InvalidCredentials())
 
 
 def is_of_staff(key: Lookup) -> bool:

@@ -13,8 +13,8 @@ from app.types import Document
 from app.users import accounts
 from app.users.domain import require_email, require_username
 from app.users.schemas import (
-    ManageEmailArgs,
-    ManagePasswordArgs,
+    ChangeEmailArgs,
+    ChangePasswordArgs,
     RedeemArgs,
     RegisterArgs,
     RenameUserArgs,
@@ -63,13 +63,14 @@ def rename_user(key: Lookup, args: Document, intent: Intent) -> Applied:
 
 
 def change_email(key: Lookup, args: Document, intent: Intent) -> Applied:
-    return users.change_email(key, args["new"], intent)
+    return users.change_email(key, args["new"], intent, accounts.checked_password(key, args))
 
 
 def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
-    applied = accounts.set_password(key, args["new"], intent)
-    # Not "Password Updated": the contract words this answer like that of a check.
-    return applied._replace(answer={"Message": "Password Correct"})
+    checked = accounts.checked_password(key, args)
+    applied = accounts.set_password(key, args["new"], intent, checked)
+    # Without the password, the contract words the answer like that of a check.
+    return applied._replace(answer={"Message": f"Password {'Updated' if checked else 'Correct'}"})
 
 
 REGISTER = account_operation(
@@ -91,7 +92,7 @@ CHANGE_EMAIL = account_operation(
     "change-email",
     no_undo="the former address is not kept",
     sentence="Email address changed",
-    arguments=ManageEmailArgs(),
+    arguments=ChangeEmailArgs(),
     requires=(accounts.require_settable, require_address),
     run=change_email,
 )
@@ -99,7 +100,7 @@ CHANGE_PASSWORD = account_operation(
     "change-password",
     no_undo=NOT_KEPT,
     sentence="Password changed",
-    arguments=ManagePasswordArgs(),
+    arguments=ChangePasswordArgs(),
     requires=(accounts.require_settable,),
     run=change_password,
 )

@@ -11,6 +11,7 @@ from werkzeug.exceptions import MethodNotAllowed
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.views import read_route
+from app.changes import Applied
 from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
 from app.execution import change_route, execute
 from app.http.api import Blueprint
@@ -46,9 +47,9 @@ from app.users.operations import (
 )
 from app.users.schemas import (
     ChangedUserSchema,
-    ChangeEmailArgs,
-    ChangePasswordArgs,
     LegacyUserPageSchema,
+    ManageEmailArgs,
+    ManagePasswordArgs,
     MessageSchema,
     NamedUserSchema,
     PasswordArgs,
@@ -156,40 +157,28 @@ def validate_password(args: Document, key: Lookup) -> Document:
     EmailTaken("moved@example.com"),
     InvalidCredentials(),
     locked,
-    body=ChangeEmailArgs(),
 )
 def change_email(args: Document, key: Lookup) -> Response:
     """Change a user's email with the current password
 
     A code mailed to the former address stops working.
     """
-    accounts.require_manageable(key)
-    require_email(args["new"], "new")
-    meant = intent(CHANGE_EMAIL)
-    checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    applied = users.change_email(key, args["new"], meant, checked)
-    return change_response(applied, user_record(users.get(key), changed_power))
+    return user_response(execute(CHANGE_EMAIL, key, args), key)
 
 
-@change_route(
+change_route(
     blp,
     CHANGE_PASSWORD,
     "/<lookup:key>/password/change",
     MessageSchema,
     InvalidCredentials(),
     locked,
-    body=ChangePasswordArgs(),
-)
-def change_password(args: Document, key: Lookup) -> Response:
-    """Change a user's password with the current one
+    view="change_password",
+    about="""Change a user's password with the current one
 
     All tokens of the user are revoked.
-    """
-    accounts.require_manageable(key)
-    meant = intent(CHANGE_PASSWORD)
-    checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    applied = accounts.set_password(key, args["new"], meant, checked)
-    return change_response(applied, {"Message": "Password Updated"})
+    """,
+)
 
 
 @change_route(
@@ -265,6 +254,7 @@ def list_user_variables(key: Lookup) -> list[Document]:
     ChangedUserSchema,
     EmailTaken("moved@example.com"),
     SignInOfStaff(),
+    body=ManageEmailArgs(),
     needs=MANAGE,
 )
 def manage_email(args: Document, key: Lookup) -> Response:
@@ -273,8 +263,7 @@ def manage_email(args: Document, key: Lookup) -> Response:
     For support staff, but not of an account with a role of staff. A code mailed to the former
     address stops working.
     """
-    applied = execute(CHANGE_EMAIL, key, args)
-    return change_response(applied, user_record(users.get(key), changed_power))
+    return user_response(execute(CHANGE_EMAIL, key, args), key)
 
 
 change_route(
@@ -295,6 +284,7 @@ change_route(
     "/<lookup:key>/manage/password/change",
     MessageSchema,
     SignInOfStaff(),
+    body=ManagePasswordArgs(),
     needs=MANAGE,
     example={"Message": "Password Correct"},
     view="manage_password",
@@ -304,6 +294,10 @@ change_route(
     revoked.
     """,
 )
+
+
+def user_response(applied: Applied, key: Lookup) -> Response:
+    return change_response(applied, user_record(users.get(key), changed_power))
 
 
 def user_record(user: Document, power: Any) -> Document:

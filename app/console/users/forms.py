@@ -35,6 +35,7 @@ from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
 from app.types import Document
 from app.users import accounts
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
+from app.users.schemas import ManageEmailArgs
 
 MANAGE = (Permission.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
@@ -157,6 +158,7 @@ EMAIL = Form(
     card="Email",
     needs=MANAGE,
     view="manage_email",
+    schema=ManageEmailArgs(),
     confirm=NOT_UNDONE,
     replaces="",
     is_offered=is_settable,
