@@ -125,16 +125,17 @@ def _may_be_mailed(error: BaseException | None) -> bool:
     return not isinstance(error, MailNotSent)
 
 
-def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Applied:
+def redeem_reset_code(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Exchange a code for a new password, or raise WrongCode."""
-    rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
+    make_hash = partial(hasher.hash, args["new"])
+    rule = partial(redeem_code, code=args["code"], now=users.now(), make_hash=make_hash)
     guess = guess_by_caller(_account_for_guess(key, "_id")["_id"])
     with hasher.slot_for(guess), guess.attempt():
         applied = users.change_password(key, rule, intent)
         if not applied.answer:
             raise WrongCode
     callers.forget()
-    return applied
+    return applied._replace(answer={"Message": "Password Updated"})
 
 
 def _account_for_guess(key: Lookup, *fields: str) -> Document:

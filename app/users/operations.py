@@ -117,6 +117,8 @@ RESET_PASSWORD = account_operation(
     no_undo=NOT_KEPT,
     sentence="Password set with a mailed code",
     arguments=RedeemArgs(),
+    requires=(accounts.require_manageable,),
+    run=accounts.redeem_reset_code,
 )
 GRANT_ROLE = account_operation(
     "grant-role",

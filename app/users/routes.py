@@ -202,18 +202,19 @@ def send_reset_code(key: Lookup) -> Response:
     return change_response(applied, {"Message": "Password reset email sent."})
 
 
-@change_route(
-    blp, RESET_PASSWORD, "/<lookup:key>/password/reset", MessageSchema, WrongCode(), locked
-)
-def redeem_reset_code(args: Document, key: Lookup) -> Response:
-    """Set a new password with the code from the mail
+change_route(
+    blp,
+    RESET_PASSWORD,
+    "/<lookup:key>/password/reset",
+    MessageSchema,
+    WrongCode(),
+    locked,
+    view="redeem_reset_code",
+    about="""Set a new password with the code from the mail
 
     After five wrong attempts, the code expires. All tokens of the user are revoked.
-    """
-    accounts.require_manageable(key)
-    meant = intent(RESET_PASSWORD)
-    applied = accounts.redeem_reset_code(key, args["code"], args["new"], meant)
-    return change_response(applied, {"Message": "Password Updated"})
+    """,
+)
 
 
 @read("/<lookup:key>/players", PlayerSchema(many=True), *QUERY)

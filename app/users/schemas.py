@@ -139,4 +139,4 @@ class ChangePasswordArgs(ManagePasswordArgs):
 
 
 class RedeemArgs(ManagePasswordArgs):
-    code = Text(required=True, example="K7QF2MZR", description="In any case.")
+    code = Text(required=True, example="K7QF2MZR", description="In any case.", unrecorded=True)
