@@ -16,14 +16,22 @@ import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import Context, ContextVar
+from itertools import islice
 from threading import RLock
 from typing import Any, TypeVar
 
 import pymongo
+from pymongo import CursorType
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import (
+    BulkWriteError,
+    ConfigurationError,
+    DuplicateKeyError,
+    OperationFailure,
+    PyMongoError,
+)
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -45,8 +53,14 @@ _jitter = random.Random()  # nosec B311 # noqa: S311 (nothing secret about a pau
 # Somebody else has just stored the same key or name. One of the next runs finds it by reading.
 MOST_DUPLICATES = 10
 DUPLICATE_KEY, WRITE_CONFLICT = 11000, 112
+# Only from the second batch on does the server send more of an exhaust cursor unasked.
+EXHAUST_BATCHES = 3
 
 Result = TypeVar("Result")
+
+
+class NoSessions(Unavailable):
+    sentence = "The database is not available at the moment; please try again."
 
 
 class RunAgain(Exception):
@@ -116,6 +130,10 @@ class Transactions:
                 return self._try(function, deadline, has_key)
             except RunAgain:
                 continue
+            except ConfigurationError as error:
+                self._drop_connection()
+                if time.monotonic() >= deadline:
+                    raise NoSessions from error
             except PyMongoError as error:
                 if is_duplicate(error):
                     duplicates += 1
@@ -149,6 +167,16 @@ class Transactions:
         for step in transaction.after_commit:
             step()
         return result
+
+    def _drop_connection(self) -> None:
+        """Close a connection that was opened while its server was neither primary nor secondary.
+
+        The driver believes for ever that it has no sessions, and hands it out again and again. It
+        closes the connection of an exhaust cursor that is not read to its end.
+        """
+        options: Document = {"cursor_type": CursorType.EXHAUST, "batch_size": 1}
+        with suppress(PyMongoError), self._db["history"].find(**options) as found:
+            list(islice(found, EXHAUST_BATCHES))
 
     def _run_alone(self, function: Callable[[], Result], *_: Any) -> Result:
         """Run a function on mongomock, which has no transactions, and undo its writes if it fails.

@@ -163,3 +163,32 @@ def test_health_and_readiness_tell_of_a_longer_lifetime(app, world, storage):
     assert fault in visitor.read("/health")
     ready = client.get("/readyz")
     assert (ready.status_code, ready.json) == (200, {"status": "ready", "details": [fault]})
+
+
+def test_a_connection_from_before_an_election_is_replaced(tmp_path):
+    """The driver opened it while the server was recovering, and believes it has no sessions."""
+    ports = [free_port(), free_port()]
+    hosts = [f"127.0.0.1:{port}" for port in ports]
+    for host in hosts:
+        (tmp_path / host).mkdir()
+    first_folder, second_folder = (tmp_path / host for host in hosts)
+    with (
+        mongod.running(first_folder, ports[0], *SET) as first,
+        mongod.running(second_folder, ports[1], *SET) as second,
+    ):
+        mongod.initiate(first, ports[0])
+        add_member(first, hosts[1])
+        wait_until(lambda: second.admin.command("hello")["secondary"])
+        second.admin.command("replSetMaintenance", True)
+        uri = f"mongodb://{hosts[1]}/?directConnection=true"
+        storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=uri))
+        entries = [{"_id": str(number)} for number in range(9)]
+        first[storage.db.name].history.insert_many(entries)
+        storage.client.admin.command("ping")
+        second.admin.command("replSetMaintenance", False)
+        wait_until(lambda: second.admin.command("hello")["secondary"])
+        with suppress(PyMongoError):
+            first.admin.command("replSetStepDown", 60)
+        wait_until(lambda: is_primary_now(second))
+        assert storage.transactions.holds(storage.db.history, {"_id": "8"})
+        storage.close()
