@@ -35,6 +35,7 @@ from app.http.intents import origin, sent_key
 from app.http.masking import masked
 from app.http.parser import load
 from app.naming import Lookup
+from app.paging import CursorPage
 from app.players.store import Players
 from app.request_scope import working
 from app.types import Document
@@ -232,12 +233,18 @@ def _allowances_of_approver(caller: Caller, batch: Document) -> list[Allowance]:
 
 def rows_page(batch: Document, args: Document, size: int) -> Document:
     """Return a page of the public rows of a visible batch, and the cursor of the next page."""
+    page = list_rows(batch, args, size)
+    return {"Values": page.values, "Next": cursors.write(page.next)}
+
+
+def list_rows(batch: Document, args: Document, size: int) -> CursorPage:
+    """Return a page of the public rows of a visible batch."""
     subject = players.get_id_ever(Lookup.parse(args["player"])) if "player" in args else None
     filters = RowFilters(batch["_id"], args.get("verdict"), subject)
     page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
     entries = history.ids_by_key([row_key(row) for row in page.values])
     values = [public_row(row, row_arguments(row), entries.get(row_key(row))) for row in page.values]
-    return {"Values": with_current_names(values), "Next": cursors.write(page.next)}
+    return page._replace(values=with_current_names(values))
 
 
 def advance(batch_id: str) -> Document:

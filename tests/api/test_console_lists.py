@@ -9,7 +9,7 @@ import pytest
 
 from app.auth.roles import Role
 from app.auth.shipped_roles import new_role
-from app.console.frame import csv_files
+from app.console.frame import lists
 from tests.console_table import CONSOLE_DOORS, VALUES
 from tests.console_visitor import PASSWORD, Visitor, page_of, visitor
 from tests.factories import NOW, guid
@@ -136,7 +136,7 @@ def test_the_file_of_a_list_has_its_filter_and_no_formulas(staff, world, db):
 
 
 def test_a_long_list_is_streamed_to_its_end(staff, world, monkeypatch):
-    monkeypatch.setattr(csv_files, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(lists, "ROWS_AT_ONCE", 3)
     names = [f"Thalion {number}" for number in range(8)]
     for name in names:
         world.add_player(Name=name, Online=True, LastSeen=FUTURE)

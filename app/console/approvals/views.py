@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from flask import Response, request
+from flask import Response
 
 from app.approvals import access
-from app.approvals.domain import LISTS, ApprovalNotFound
+from app.approvals.domain import ApprovalNotFound
 from app.approvals.kinds import RUN_BATCH, kinds
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
@@ -18,56 +18,40 @@ from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import columns, csv_list
-from app.console.frame.pages import (
-    PAGE_SIZE,
-    blp,
-    path_to,
-    redirect_with_notice,
-    render,
-    required,
-)
+from app.console.frame.lists import ListPage, columns
+from app.console.frame.lists import register as register_list
+from app.console.frame.pages import path_to, redirect_with_notice, render
 from app.console.history.sentences import GUID, Line, argument_texts, lines_text
 from app.console.history.tables import table_entries
 from app.console.stores import approvals, batches, cursors, objects, players
 from app.errors import NotFound
 from app.naming import Lookup
 from app.operations import find_operation
+from app.paging import CursorPage
 from app.types import Document
 
 API = "POST /api/v1/approvals/<key>"
 TABS = {"waiting": "Waiting", "decided": "Decided"}
 
 
-@blp.get("/approvals")
-@required(SignedIn.ANYBODY)
-def list_approvals() -> Response:
-    shown, following = read_approvals(request.args.get("after", ""), PAGE_SIZE)
-    return render(
+def find_requests(wanted: Document, size: int) -> CursorPage:
+    after = cursors.read(wanted.get("after", ""))
+    page = approvals.list(access.filters_of(wanted["state"]), size, after)
+    return page._replace(values=[*map(with_words, access.served(page.values))])
+
+
+register_list(
+    ListPage(
+        "/approvals",
+        (SignedIn.ANYBODY,),
+        find_requests,
+        columns(
+            "At State Operation Subject Reason By DecidedBy Why Id",
+            Plan=lines_text,
+        ),
+        (Field("state", "State", type="select", value="waiting", options=lambda: TABS),),
         "approvals/list.html",
-        page="approvals",
-        requests=shown,
-        tabs=TABS,
-        state=wanted_state(),
-        next=following,
     )
-
-
-def wanted_state() -> str:
-    state = request.args.get("state", "")
-    return state if state in LISTS else "waiting"
-
-
-def read_approvals(after: str, size: int) -> tuple[list[Document], str | None]:
-    page = approvals.list(access.filters_of(wanted_state()), size, cursors.read(after))
-    return [*map(with_words, access.served(page.values))], cursors.write(page.next)
-
-
-csv_list(
-    "/approvals",
-    (SignedIn.ANYBODY,),
-    read_approvals,
-    columns("At State Operation Subject Reason By DecidedBy Why Id", Plan=lines_text),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -26,9 +25,9 @@ from app.console.forms.curl import curl
 from app.console.forms.declared import Field, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import BYTE_ORDER_MARK, CSV, columns, csv_lines, csv_list
-from app.console.frame.lists import filter_page
-from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
+from app.console.frame.lists import ROWS_AT_ONCE, ListPage, columns, csv_file
+from app.console.frame.lists import register as register_list
+from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.sentences import GUID, lines, reverse_of, with_names
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.stores import batches, cursors, objects
@@ -36,37 +35,22 @@ from app.errors import Forbidden
 from app.history.access import visible_entries
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.http.uploads import download
+from app.paging import CursorPage
 from app.types import Document
 
 ROW_ARGUMENTS = RowListArgs()
-TABS = ("", *VERDICTS, "replanned")
-ROW_FILTERS = (
-    Field("verdict", "Verdict", type="hidden"),
-    Field("player", "Player", suggest="player"),
-)
-RESULT_ROWS = 500
+VERDICT_TABS = ("", *VERDICTS, "replanned")
 
 
-@blp.get("/batches")
-@required(Permission.PLAYERS_READ)
-def list_batches() -> Response:
-    found, following = read_batches(request.args.get("after", ""), PAGE_SIZE)
-    return render(
-        "batches/list.html",
-        page="batches",
-        batches=[{**batch, "Bar": bar(batch)} for batch in found],
-        next=following,
-        curl=curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches"),
-    )
-
-
-def read_batches(after: str, size: int) -> tuple[list[Document], str | None]:
-    page = batches.list(size, cursors.read(after), access.hidden_needs())
+def find_batches(wanted: Document, size: int) -> CursorPage:
+    page = batches.list(size, cursors.read(wanted.get("after", "")), access.hidden_needs())
     kinds = [kind for batch in page.values for kind in batch.get("Summary", ())]
     names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
-    found = [{**public_batch(batch), "Title": title_of(batch, names)} for batch in page.values]
-    return found, cursors.write(page.next)
+    values = []
+    for batch in page.values:
+        shown = public_batch(batch)
+        values.append({**shown, "Title": title_of(batch, names), "Bar": bar(shown)})
+    return page._replace(values=values)
 
 
 def state_word(batch: Document) -> str:
@@ -75,11 +59,15 @@ def state_word(batch: Document) -> str:
     return "refused" if is_refused else str(batch["State"])
 
 
-csv_list(
-    "/batches",
-    (Permission.PLAYERS_READ,),
-    read_batches,
-    columns("At Title Rows Ready Done Refused Replanned By Reason Id", State=state_word),
+register_list(
+    ListPage(
+        "/batches",
+        (Permission.PLAYERS_READ,),
+        find_batches,
+        columns("At Title Rows Ready Done Refused Replanned By Reason Id", State=state_word),
+        template="batches/list.html",
+        about=lambda _: {"curl": curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches")},
+    )
 )
 
 
@@ -89,27 +77,20 @@ def download_result(batch_id: str) -> Response:
     """Stream the rows with their verdicts as a CSV file for a spreadsheet."""
     batch = access.visible_batch(path_guid("id", batch_id))
     verdict = request.args.get("verdict", "")
-    args = {"verdict": verdict} if verdict in TABS[1:] else {}
-    disposition = f'attachment; filename="batch-{batch["_id"]}.csv"'
-    headers = {**HEADERS, "Content-Disposition": disposition}
-    kind = f"{CSV}; charset=utf-8"
-    return download(lambda: (result_of(batch, args), headers), guard.caller().id, content_type=kind)
-
-
-def result_of(batch: Document, args: Document) -> Iterator[bytes]:
-    yield BYTE_ORDER_MARK + csv_lines([result_file.columns()])
-    following: str | None = ""
-    while following is not None:
-        page = access.rows_page(batch, {**args, "after": following}, RESULT_ROWS)
-        rows = with_words(page["Values"])
-        yield csv_lines([result_file.result_cells(batch["_id"], row) for row in rows])
-        following = page["Next"]
+    args = {"verdict": verdict} if verdict in VERDICT_TABS[1:] else {}
+    id_ = batch["_id"]
+    return csv_file(
+        f"batch-{id_}",
+        result_file.columns(),
+        lambda after: rows_with_words(batch, {**args, "after": after}, ROWS_AT_ONCE),
+        partial(result_file.result_cells, id_),
+    )
 
 
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     batch = access.visible_batch(batch_id)
     shown = public_batch(batch)
-    found = filter_page(ROW_FILTERS, partial(search_rows, batch))
+    found = ROWS.find(batch=batch)
     target = Target(path_to("batches", batch_id), batch_id, record=shown)
     why_not = run_refusal(batch)
     offered = [form for form in (*FORMS, RESUME) if form.name != RESUME.name or not why_not]
@@ -121,9 +102,9 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
         batch=shown,
         bar=bar(shown),
         is_open=batch["State"] in OPEN,
-        tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in TABS],
+        tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in VERDICT_TABS],
         found=found,
-        rows=with_words(found.values),
+        rows=found.values,
         why_not=why_not,
         forms=forms_on(offered, target, sent),
         **plan_words(batch),
@@ -149,13 +130,22 @@ def plan_words(batch: Document) -> dict[str, Any]:
     return {"plan": plan, "title": title, "chosen": filter_texts(chosen, names)}
 
 
-def search_rows(batch: Document, wanted: Document) -> tuple[Any, str | None]:
-    page = access.rows_page(batch, load(ROW_ARGUMENTS, wanted), PAGE_SIZE)
-    return page["Values"], page["Next"]
+ROWS = ListPage(
+    "/batches/<batch_id>",
+    (Permission.PLAYERS_READ,),
+    lambda wanted, size, batch: rows_with_words(batch, load(ROW_ARGUMENTS, wanted), size),
+    filters=(
+        Field("verdict", "Verdict", type="hidden"),
+        Field("player", "Player", suggest="player"),
+    ),
+    shows_refusal=True,
+)
 
 
-def with_words(rows: list[Document]) -> list[Document]:
+def rows_with_words(batch: Document, args: Document, size: int) -> CursorPage:
     """Return rows with their texts; an undo describes its entry if the caller may see it."""
+    page = access.list_rows(batch, args, size)
+    rows = page.values
     found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
     ids = ids_in_rows(rows) | entry_ids_in(found.values())
     # A refused row may have a name that the catalogue lacks.
@@ -164,7 +154,7 @@ def with_words(rows: list[Document]) -> list[Document]:
         id_: {**entry, "Id": id_, "Lines": lines(reverse_of(entry), names)}
         for id_, entry in found.items()
     }
-    return [
+    values = [
         {
             **row,
             "Undone": undone.get(row["Arguments"].get("Id", "")),
@@ -173,6 +163,7 @@ def with_words(rows: list[Document]) -> list[Document]:
         }
         for row in rows
     ]
+    return page._replace(values=values)
 
 
 register(

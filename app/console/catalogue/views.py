@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 
 from app.auth.permissions import Permission
 from app.changes import Applied
-from app.console.forms.declared import Form, Target
-from app.console.forms.object_names import plain
+from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import columns, csv_list
 from app.console.frame.icons import item_icon
-from app.console.frame.lists import list_window
+from app.console.frame.lists import Listed, ListPage, columns, search_text, window_of
+from app.console.frame.lists import register as register_list
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
 from app.console.players.forms import VALUE
-from app.console.stores import cursors, objects
+from app.console.stores import objects
 from app.execution import execute
 from app.http.path_converters import path_guid
 from app.objects.domain import TYPES, parse_type
 from app.objects.store import ObjectKey
+from app.paging import Page
 from app.texts import whole_text
 from app.types import Document
 from app.variables.domain import GLOBAL, global_value
@@ -41,7 +41,7 @@ LABELS = {
     "crafttables": "Craft tables",
     "npc": "NPCs",
 }
-SHOWN_FIELDS = 4
+SHOWN_FACTS = 4
 LAST_CHANGES = 10
 
 
@@ -49,42 +49,44 @@ def label(type_: str) -> str:
     return LABELS.get(type_, f"{type_.capitalize()}s")
 
 
-@blp.get("/catalogue")
-@blp.get("/catalogue/<type_name>")
-@required(Permission.PLAYERS_READ)
-def show_type(type_name: str = "item") -> Response:
-    type_ = parse_type(type_name)
-    search, _, window = list_window({"name": None})
-    found = objects.walk(type_, window, search)
-    ordered = (*ORDER, *(other for other in TYPES if other not in ORDER))
-    return render(
-        "catalogue/list.html",
-        page="catalogue",
-        type=type_,
-        types=[(other, label(other)) for other in ordered],
-        title=label(type_),
-        objects=[object_card(record) for record in found.values],
-        search=plain(request.args.get("search", "")),
-        next=cursors.write(found.next),
-    )
-
-
-def read_objects(after: str, size: int, type_name: str) -> tuple[list[Document], str | None]:
-    search, _, window = list_window({"name": None}, after, size)
-    found = objects.walk(parse_type(type_name), window, search)
-    return [{"Name": "", **record} for record in found.values], cursors.write(found.next)
+def find_objects(wanted: Document, size: int, type_name: str) -> Page:
+    found = objects.walk(parse_type(type_name), window_of(wanted, size), search_text(wanted))
+    values = []
+    for record in found.values:
+        # The icon of an item.
+        symbol = item_icon(str(record.get("Name"))) if record["Type"] == "item" else ""
+        values.append({"Name": "", **record, "Symbol": symbol, "Facts": facts(record)})
+    return found._replace(values=values)
 
 
 def facts_text(record: Document) -> str:
-    return "; ".join(f"{name}: {whole_text(value)}" for name, value in facts(record))
+    return "; ".join(f"{name}: {whole_text(value)}" for name, value in record["Facts"])
 
 
-csv_list(
-    "/catalogue/<type_name>",
-    (Permission.PLAYERS_READ,),
-    read_objects,
-    columns("Name Type Id", Fields=facts_text),
+def about_type(_: Listed, type_name: str) -> dict[str, Any]:
+    ordered = (*ORDER, *(other for other in TYPES if other not in ORDER))
+    type_ = parse_type(type_name)
+    types = [(other, label(other)) for other in ordered]
+    return {"type": type_, "types": types, "title": label(type_), "shown_facts": SHOWN_FACTS}
+
+
+CATALOGUE = register_list(
+    ListPage(
+        "/catalogue/<type_name>",
+        (Permission.PLAYERS_READ,),
+        find_objects,
+        columns("Name Type Id", Fields=facts_text),
+        (Field("search", "Name"),),
+        "catalogue/list.html",
+        about_type,
+    )
 )
+
+
+@blp.get("/catalogue")
+@required(Permission.PLAYERS_READ)
+def show_catalogue() -> Response:
+    return CATALOGUE.show(type_name="item")
 
 
 @blp.get("/catalogue/<type_name>/<object_id>")
@@ -140,13 +142,6 @@ register(
         is_shown_elsewhere=True,
     )
 )
-
-
-def object_card(record: Document) -> Document:
-    """Return an object for the list, with a few facts, and the icon of an item."""
-    symbol = item_icon(str(record.get("Name"))) if record["Type"] == "item" else ""
-    named = {"Id": record["Id"], "Name": record.get("Name")}
-    return {**named, "Symbol": symbol, "Facts": facts(record)[:SHOWN_FIELDS]}
 
 
 def facts(record: Document) -> list[tuple[str, Any]]:

@@ -1,171 +1,59 @@
-"""Lists on pages: players and users as cards, with searches and filters in the query."""
+"""Lists: each is declared once, for its page and for its file with the same filters and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from flask import request
+from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
+from app.auth.permissions import Need, Permission
+from app.batches.result_file import FORMULAS
 from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
-from app.console.frame.pages import PAGE_SIZE
-from app.console.stores import cursors, players, users
+from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, render, required
+from app.console.frame.times import iso
+from app.console.stores import cursors
 from app.errors import QuartermasterError
 from app.http.errors import status_of
-from app.moderation.domain import penalties_in_force
-from app.moderation.penalties import BAN, MUTE
-from app.naming import SEARCH_LENGTH, Lookup, name_key
-from app.notes.domain import visible_notes
-from app.paging import Window
-from app.players.store import Players
-from app.types import Document, whole
-from app.users.store import Users
+from app.http.uploads import download
+from app.naming import SEARCH_LENGTH, name_key
+from app.paging import CursorPage, Page, Window
+from app.texts import whole_text
+from app.types import Document
 
-# The most players and users with a former name, and deleted players, that a search lists.
-MOST_FORMER = 10
-# A search counts no further: nobody reads so many names.
-MOST_COUNTED = 1000
+# Without it, some spreadsheets do not read UTF-8.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+ROWS_AT_ONCE = 500
+# Where a formula may begin: some spreadsheets split lines at semicolons, too.
+FORMULA = re.compile(rf"(^|;)(?=[{re.escape(''.join(FORMULAS))}])")
 
-
-def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+# By title, functions of a record.
+Columns = Mapping[str, Callable[[Document], Any]]
 
 
-def number_of(value: Any) -> int:
-    return whole(value) or 0
+def columns(names: str, **others: Callable[[Document], Any]) -> Columns:
+    """Return columns that are fields of records, and others."""
+    return {**{name: itemgetter(name) for name in names.split()}, **others}
 
 
-def moment_of(value: Any) -> datetime | None:
-    return value if isinstance(value, datetime) else None
-
-
-# The fields of a player on pages. A game writes players, too: fields may be missing or wrong.
-PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("Name", "ClassName", "MapName"), text_of),
-    **dict.fromkeys(("Level", "X", "Y", "PlayTimeSeconds"), number_of),
-    **dict.fromkeys(("LastOnline", "CreationDate"), moment_of),
-    "Online": bool,
-}
-
-
-def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
-    """Return the card of a player, with the former name by which a search found it, if any."""
-    card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
-    ids = {"Id": record["Id"], "UserId": text_of(record.get("UserId")), "FormerName": former_name}
-    return {**card, **ids, "Name": card["Name"] or str(record["Id"]), "DeletedAt": None}
-
-
-def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
-    """Return the card of an account, with the fields that rules need."""
-    power, reset = user.get("Power"), user.get("Reset")
-    code = reset if isinstance(reset, dict) and isinstance(reset.get("Code"), str) else {}
-    return {
-        **user,
-        "Name": text_of(user.get("Name")) or str(user["_id"]),
-        "Email": text_of(user.get("Email")),
-        "Power": power if isinstance(power, dict) else {},
-        "Reset": code if isinstance(code.get("ExpiresAt"), datetime) else None,
-        "CreationDate": moment_of(user.get("CreationDate")),
-        "FormerName": former_name,
-        "DeletedAt": None,
-    }
-
-
-def list_window(
-    sorts: Mapping[str, Any], after: str | None = None, size: int = PAGE_SIZE
-) -> tuple[str | None, str, Window]:
-    """Return the search text, the order and the page in the query; after is another cursor.
-
-    Ignores a text that is too short to search for, and an unknown order.
-    """
-    text = name_key(plain(request.args.get("search", "")))
-    sort = request.args.get("sort", "")
-    position = cursors.read(request.args.get("after", "") if after is None else after)
-    order = sort if sort in sorts else next(iter(sorts))
-    return (
-        text if len(text) >= SEARCH_LENGTH else None,
-        order,
-        Window(0, size, size, position),
-    )
-
-
-def total_text(total: int, search: str | None, most: int = MOST_COUNTED) -> str:
-    """Return a total for a page; a search counts only up to a bound."""
-    return f"more than {most:,}" if search and total > most else f"{total:,}"
-
-
-def former_cards(
-    store: Players | Users,
-    card: Callable[..., Document],
-    listed: list[Document],
-    search: str | None,
-) -> list[Document]:
-    """Return cards of those whose former name begins with a text, if not already listed."""
-    if not search:
-        return []
-    names = {shown["Name"] for shown in listed}
-    cards = [card(record, name) for record, name in store.find_by_former_name(search, MOST_FORMER)]
-    return [shown for shown in cards if shown["Name"] not in names]
-
-
-def deleted_cards(text: str) -> list[Document]:
-    """Return cards of deleted players by id or the beginning of a name, for readers of history."""
-    if len(text) < SEARCH_LENGTH or not guard.caller().may(Permission.HISTORY_READ):
-        return []
-    found = players.find_deleted(Lookup.parse(text), MOST_FORMER)
-    return [
-        {**player_card({**kept["Player"], "Id": kept["_id"]}), "DeletedAt": kept["DeletedAt"]}
-        for kept in found
-    ]
-
-
-def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
-    """Return cards with what staff should notice; of accounts, if the caller may see them."""
-    shown = list(cards)
-    sees_users = guard.caller().may(Permission.USERS_READ)
-    ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
-    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes")
-    id_, noted = "_id", accounts
-    if user_id == "UserId":
-        id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
-    now = users.now()
-    return [
-        {
-            **card,
-            "Account": accounts.get(card[user_id]),
-            **marks_of(card, accounts.get(card[user_id]), noted.get(card[id_]), now),
-        }
-        for card in shown
-    ]
-
-
-def marks_of(
-    card: Document, account: Document | None, noted: Document | None, now: datetime
-) -> Document:
-    """Return the penalties of an account, the number of notes, and words for what to notice."""
-    penalties = penalties_in_force(account or {}, now)
-    count = len(visible_notes((noted or {}).get("Notes")))
-    words = {
-        "deleted": ("bad", card["DeletedAt"]),
-        "banned": ("bad", penalties[BAN.flag]),
-        "muted": ("bad", penalties[MUTE.flag]),
-        f"{count} note{'' if count == 1 else 's'}": ("", count),
-    }
-    marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
-    return {"Penalties": penalties, "NoteCount": count, "Marks": marks}
-
-
-class Filtered(NamedTuple):
-    """A page of a list with filters, or why a filter was refused."""
+class Listed(NamedTuple):
+    """A page of a list, or why a filter was refused."""
 
     filters: tuple[Field, ...]
+    # By name, the filters in the query.
     wanted: dict[str, str]
     values: Any = ()
     next: str | None = None
+    total: int = 0
     error: QuartermasterError | None = None
 
     @property
@@ -176,38 +64,126 @@ class Filtered(NamedTuple):
     def used(self) -> int:
         return sum(map(bool, self.wanted.values()))
 
-
-def wanted_filters(filters: tuple[Field, ...]) -> dict[str, str]:
-    """Return the filters in the query."""
-    return {one.name: plain(request.args.get(one.name, "")) for one in filters}
-
-
-def filtered_reader(
-    filters: tuple[Field, ...], search: Callable[..., Any], with_texts: Callable[[Any], Any]
-) -> Callable[..., Any]:
-    """Return the function that reads a list with filters for a file."""
-
-    def read(after: str, size: int) -> Any:
-        typed = {**wanted_filters(filters), "after": after}
-        found, following = search({name: text for name, text in typed.items() if text}, size)
-        return with_texts(found), following
-
-    return read
+    def query(self, **more: str) -> str:
+        """Return the query of a link that keeps the filters."""
+        kept = {name: text for name, text in {**self.wanted, **more}.items() if text}
+        return f"?{urlencode(kept)}" if kept else ""
 
 
-def filter_page(
-    filters: tuple[Field, ...], search: Callable[[Document], tuple[Any, str | None]]
-) -> Filtered:
-    """Return the page of a list that the filters in the query select.
+@dataclass(frozen=True)
+class ListPage:
+    """A list with its page, and with a file if it has columns."""
 
-    search is called with the filters in use; it returns records and the cursor of the next page.
-    """
-    wanted = wanted_filters(filters)
-    sees_users = guard.caller().may(Permission.USERS_READ)
-    shown = tuple(one for one in filters if one.name != "user" or sees_users)
-    typed = {**wanted, "after": request.args.get("after", "")}
-    try:
-        values, following = search({name: text for name, text in typed.items() if text})
-    except QuartermasterError as error:
-        return Filtered(shown, wanted, error=error)
-    return Filtered(shown, wanted, values, following)
+    path: str
+    needs: tuple[Need, ...]
+    # Called with the filters and the cursor in use, a size, and the variables of the path.
+    read: Callable[..., Page | CursorPage]
+    # The columns of the file; they may depend on what the caller may see.
+    columns: Columns | Callable[[], Columns] | None = None
+    filters: tuple[Field, ...] = ()
+    # The template of its page, if that is of the list alone.
+    template: str = ""
+    # Returns what else its page shows; called with the page of the list and the variables.
+    about: Callable[..., dict[str, Any]] = lambda *_, **__: {}
+    # Whether its page shows why a filter was refused; otherwise that gets an error page.
+    shows_refusal: bool = False
+
+    def wanted(self) -> dict[str, str]:
+        """Return the filters in the query; one with a default ignores an unknown value."""
+        found = {}
+        for one in self.filters:
+            text = plain(request.args.get(one.name, ""))
+            found[one.name] = text if not one.value or text in one.options() else one.value
+        return found
+
+    def part(self, after: str, size: int, **place: Any) -> Page | CursorPage:
+        typed = {**self.wanted(), "after": after}
+        return self.read({name: text for name, text in typed.items() if text}, size, **place)
+
+    def find(self, size: int = PAGE_SIZE, **place: Any) -> Listed:
+        """Return the page of the list that the query selects."""
+        sees_users = guard.caller().may(Permission.USERS_READ)
+        shown = tuple(one for one in self.filters if one.name != "user" or sees_users)
+        listed = Listed(shown, self.wanted())
+        try:
+            part = self.part(request.args.get("after", ""), size, **place)
+        except QuartermasterError as error:
+            if not self.shows_refusal:
+                raise
+            return listed._replace(error=error)
+        total = part.total if isinstance(part, Page) else 0
+        return listed._replace(values=part.values, next=cursors.write(part.next), total=total)
+
+    def show(self, **place: Any) -> Response:
+        found = self.find(**place)
+        about = self.about(found, **place)
+        page = self.path.split("/")[1]
+        return render(self.template, found.status, page=page, found=found, **about)
+
+    def download(self, **place: Any) -> Response:
+        shown: Columns = self.columns() if callable(self.columns) else self.columns or {}
+        name = re.sub(r"\W+", "-", request.path.rpartition("/")[2].removesuffix(".csv"))
+        return csv_file(
+            name,
+            shown,
+            lambda after: self.part(after, ROWS_AT_ONCE, **place),
+            lambda record: [cell(record) for cell in shown.values()],
+        )
+
+
+def register(declared: ListPage) -> ListPage:
+    """Add the views of a list: its page, if it has one of its own, and its file."""
+    views = {"": declared.show} if declared.template else {}
+    for suffix, view in {**views, ".csv": declared.download}.items():
+        path = f"{declared.path}{suffix}"
+        blp.add_url_rule(path, re.sub(r"\W+", "_", path), required(*declared.needs)(view))
+    return declared
+
+
+def search_text(wanted: Document) -> str | None:
+    """Return the text to search names for; None if it is too short."""
+    text = name_key(wanted.get("search", ""))
+    return text if len(text) >= SEARCH_LENGTH else None
+
+
+def window_of(wanted: Document, size: int) -> Window:
+    return Window(0, size, size, cursors.read(wanted.get("after", "")))
+
+
+def csv_file(
+    name: str,
+    titles: Iterable[str],
+    read: Callable[[str], Page | CursorPage],
+    cells: Callable[[Document], Iterable[Any]],
+) -> Response:
+    """Stream a list as a CSV file; read is called with a cursor."""
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
+
+    def begin() -> tuple[Iterable[bytes], Mapping[str, str]]:
+        # The first part is read before the answer begins: a refused filter gets its own page.
+        is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
+        return pieces(read("") if is_read else CursorPage([], None)), headers
+
+    def pieces(part: Page | CursorPage) -> Iterator[bytes]:
+        yield BYTE_ORDER_MARK + csv_lines([titles, *map(cells, part.values)])
+        while (after := cursors.write(part.next)) is not None:
+            part = read(after)
+            yield csv_lines(map(cells, part.values))
+
+    return download(begin, guard.caller().id, content_type="text/csv; charset=utf-8")
+
+
+def csv_lines(rows: Iterable[Iterable[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows([map(cell_text, row) for row in rows])
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def cell_text(value: Any) -> Any:
+    """Return a time or an author as text, and with an apostrophe what looks like a formula."""
+    if isinstance(value, dict):
+        value = value.get("Name") or value.get("UserId") or value.get("Id")
+    if value is None or isinstance(value, int | float):
+        return value
+    text = iso(value) if isinstance(value, datetime) else whole_text(value)
+    return FORMULA.sub(r"\1'", text)

@@ -1,32 +1,204 @@
-"""The tabs of the pages of players and users, and the pages of deleted or erased ones."""
+"""Players and users: their cards on lists, the tabs of their pages, and pages of those gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
-from app.console.forms.declared import Form, Target
+from app.auth.permissions import Permission, all_role_names
+from app.console.forms.declared import Field, Form, Target
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
 from app.console.history.tables import changes_of, timeline
 from app.console.home.recently_viewed import remember
 from app.console.session.sessions import SAFE_METHODS
+from app.console.stores import cursors, players, users
 from app.errors import NotFound
-from app.types import Document
+from app.moderation.domain import penalties_in_force
+from app.moderation.penalties import BAN, MUTE
+from app.naming import SEARCH_LENGTH, Lookup
+from app.notes.domain import visible_notes
+from app.paging import Page
+from app.types import Document, whole
 
+# The most players and users with a former name, and deleted players, that a search lists.
+MOST_FORMER = 10
+# A search counts no further: nobody reads so many names.
+MOST_COUNTED = 1000
 LAST_CHANGES = 6
 # The tabs with the same template for players and users.
 SHARED_TABS = ("history", "notes")
 
 
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def moment_of(value: Any) -> datetime | None:
+    return value if isinstance(value, datetime) else None
+
+
+# The fields of a player on pages. A game writes players, too: fields may be missing or wrong.
+PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("Name", "ClassName", "MapName"), text_of),
+    **dict.fromkeys(("Level", "X", "Y", "PlayTimeSeconds"), lambda value: whole(value) or 0),
+    **dict.fromkeys(("LastOnline", "CreationDate"), moment_of),
+    "Online": bool,
+}
+
+
+def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
+    """Return the card of a player, with the former name by which a search found it, if any."""
+    card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
+    ids = {"Id": record["Id"], "UserId": text_of(record.get("UserId")), "FormerName": former_name}
+    return {**card, **ids, "Name": card["Name"] or str(record["Id"]), "DeletedAt": None}
+
+
+def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
+    """Return the card of an account, with the fields that rules need."""
+    power, reset = user.get("Power"), user.get("Reset")
+    code = reset if isinstance(reset, dict) and isinstance(reset.get("Code"), str) else {}
+    return {
+        **user,
+        "Name": text_of(user.get("Name")) or str(user["_id"]),
+        "Email": text_of(user.get("Email")),
+        "Power": power if isinstance(power, dict) else {},
+        "RoleNames": all_role_names({**user}),
+        "Reset": code if isinstance(code.get("ExpiresAt"), datetime) else None,
+        "CreationDate": moment_of(user.get("CreationDate")),
+        "FormerName": former_name,
+        "DeletedAt": None,
+    }
+
+
+class Kind(NamedTuple):
+    """Players or users, as lists and searches show them."""
+
+    store: Any
+    card: Callable[..., Document]
+    # The field of a card with the id of the account.
+    account: str
+    # The orders that a page offers: the label, the name in the store, and whether it ascends.
+    orders: Mapping[str, tuple[str, str, bool]]
+
+    @property
+    def filters(self) -> tuple[Field, ...]:
+        labels = {name: order[0] for name, order in self.orders.items()}
+        order = Field("sort", "Order", type="select", value="name", options=lambda: labels)
+        return (Field("search", "Name"), order)
+
+    def cards(self, records: Iterable[Mapping[str, Any]]) -> list[Document]:
+        return with_marks(map(self.card, records), self.account)
+
+    def find(self, wanted: Document, size: int, most: int = MOST_COUNTED) -> Page:
+        """Return a page of a list, in which a search counts up to a number."""
+        _, order, ascending = self.orders[wanted["sort"]]
+        window = window_of(wanted, size)
+        found: Page = self.store.list(window, search_text(wanted), order, ascending, most=most)
+        return found._replace(values=self.cards(found.values))
+
+    def former(self, search: str | None, listed: list[Document]) -> list[Document]:
+        """Return cards of those whose former name begins with a text, if not already listed."""
+        if not search:
+            return []
+        names = {shown["Name"] for shown in listed}
+        found = self.store.find_by_former_name(search, MOST_FORMER)
+        cards = [self.card(record, name) for record, name in found]
+        return with_marks((card for card in cards if card["Name"] not in names), self.account)
+
+    def about(self, found: Listed, most: int = MOST_COUNTED) -> dict[str, Any]:
+        """Return what the page of a list shows beside it: the total, and former names."""
+        search = search_text(found.wanted)
+        is_first = not request.args.get("after")
+        former = self.former(search, found.values) if is_first else []
+        return {"total_text": total_text(found.total, search, most), "former": former}
+
+
+PLAYERS = Kind(
+    players,
+    player_card,
+    "UserId",
+    {
+        "name": ("By name", "name", True),
+        "level": ("Highest level first", "level", False),
+        "seen": ("Last seen first", "lastonline", False),
+    },
+)
+USERS = Kind(
+    users,
+    user_card,
+    "_id",
+    {"name": ("By name", "name", True), "email": ("By address", "email", True)},
+)
+
+
+def total_text(total: int, search: str | None, most: int = MOST_COUNTED) -> str:
+    """Return a total for a page; a search counts only up to a bound."""
+    return f"more than {most:,}" if search and total > most else f"{total:,}"
+
+
+def deleted_cards(text: str) -> list[Document]:
+    """Return cards of deleted players by id or the beginning of a name, for readers of history."""
+    if len(text) < SEARCH_LENGTH or not guard.caller().may(Permission.HISTORY_READ):
+        return []
+    found = players.find_deleted(Lookup.parse(text), MOST_FORMER)
+    cards = [
+        {**player_card({**kept["Player"], "Id": kept["_id"]}), "DeletedAt": kept["DeletedAt"]}
+        for kept in found
+    ]
+    return with_marks(cards, "UserId")
+
+
+def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
+    """Return cards with what staff should notice; of accounts, if the caller may see them."""
+    shown = list(cards)
+    sees_users = guard.caller().may(Permission.USERS_READ)
+    ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
+    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes")
+    id_, noted = "_id", accounts
+    if user_id == "UserId":
+        id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
+    now = users.now()
+    return [
+        {
+            **card,
+            "Account": accounts.get(card[user_id]),
+            **marks_of(card, accounts.get(card[user_id]), noted.get(card[id_]), now),
+        }
+        for card in shown
+    ]
+
+
+def marks_of(
+    card: Document, account: Document | None, noted: Document | None, now: datetime
+) -> Document:
+    """Return the penalties of an account, the number of notes, and words for what to notice."""
+    penalties = penalties_in_force(account or {}, now)
+    count = len(visible_notes((noted or {}).get("Notes")))
+    words = {
+        "deleted": ("bad", card["DeletedAt"]),
+        "banned": ("bad", penalties[BAN.flag]),
+        "muted": ("bad", penalties[MUTE.flag]),
+        f"{count} note{'' if count == 1 else 's'}": ("", count),
+    }
+    marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
+    return {"Penalties": penalties, "NoteCount": count, "Marks": marks}
+
+
+def marks_text(record: Document) -> str:
+    return ", ".join(word for word, _ in record["Marks"])
+
+
 def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
     """Return the changes that a tab shows: a page of all, or the latest."""
     if tab == "history" and kind == "player":
-        return timeline(id_, PAGE_SIZE, request.args.get("after", ""))
+        entries, page = timeline(id_, PAGE_SIZE, request.args.get("after", ""))
+        return {"entries": entries, "timeline": page.values, "next": cursors.write(page.next)}
     if tab == "history":
         return changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
     return changes_of(kind, id_, LAST_CHANGES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, request
@@ -14,14 +13,14 @@ from app.console.forms.declared import Field, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import columns, csv_list
-from app.console.frame.lists import filter_page, filtered_reader
-from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
+from app.console.frame.lists import ListPage, columns
+from app.console.frame.lists import register as register_list
+from app.console.frame.pages import blp, path_to, render, required
 from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
 from app.console.health.views import DAY, online_plot
 from app.console.history.tables import last_changes
-from app.console.stores import actions, cursors, players, samples
+from app.console.stores import actions, players, samples
 from app.game.actions import access
 from app.game.actions.domain import (
     KINDS,
@@ -34,24 +33,50 @@ from app.game.actions.domain import (
 from app.game.actions.schemas import ActionListArgs
 from app.http.parser import load
 from app.http.path_converters import path_guid
+from app.paging import CursorPage
 from app.samples.domain import interval_of
 from app.types import Document
 
 ARGUMENTS = ActionListArgs()
 KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
-FILTERS = (
-    Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
-    Field("player", "Player", suggest="player"),
-    Field("user", "User"),
-)
 ACTIONS_SHOWN = 20
 LAST_CHANGES = 8
 # A server that has not polled for so long was removed.
 SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
+def search(wanted: Document, size: int) -> CursorPage:
+    found = access.search(load(ARGUMENTS, wanted), size)
+    return found._replace(values=cards(found.values))
+
+
+COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
+ACTIONS = register_list(
+    ListPage(
+        "/game",
+        (Permission.GAME_ACT,),
+        search,
+        COLUMNS,
+        (
+            Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
+            Field("player", "Player", suggest="player"),
+            Field("user", "User"),
+        ),
+        shows_refusal=True,
+    )
+)
+MESSAGES = register_list(
+    ListPage(
+        "/chat",
+        (Permission.GAME_ACT,),
+        lambda wanted, size: search({"kind": "chat", **wanted}, size),
+        COLUMNS,
+    )
+)
+
+
 def show_game(_: str = "", sent: Submission | None = None) -> Response:
-    found = filter_page(FILTERS, search) if sees_actions() else None
+    found = ACTIONS.find(ACTIONS_SHOWN) if sees_actions() else None
     now = samples.now()
     return render(
         "game/game.html",
@@ -65,28 +90,13 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
         online=players.count_online(),
         plot=online_plot(samples.since(interval_of(now) - DAY), now),
         found=found,
-        actions=cards(found.values) if found else [],
+        actions=found.values if found else [],
         entries=last_changes(LAST_CHANGES),
         curls={
             "actions": get_curl("actions", **(found.wanted if found else {})),
             "events": get_curl("events", after="now"),
         },
     )
-
-
-def search(wanted: Document, size: int = ACTIONS_SHOWN) -> tuple[Any, str | None]:
-    found = access.search(load(ARGUMENTS, wanted), size)
-    return found.values, cursors.write(found.next)
-
-
-def read_chat(after: str, size: int) -> tuple[list[Document], str | None]:
-    found = access.search({"kind": "chat", "after": after}, size)
-    return cards(found.values), cursors.write(found.next)
-
-
-COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
-csv_list("/game", (Permission.GAME_ACT,), filtered_reader(FILTERS, search, cards), COLUMNS)
-csv_list("/chat", (Permission.GAME_ACT,), read_chat, COLUMNS)
 
 
 def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
@@ -131,14 +141,14 @@ def get_curl(*path: str, **query: str) -> str:
 
 
 def chat_page(_: str, sent: Submission | None) -> Response:
-    shown, following = read_chat(request.args.get("after", ""), PAGE_SIZE)
+    found = MESSAGES.find()
     values = {name: plain(request.args.get(name, "")) for name in ("to", "mapid", "player")}
     return render(
         "game/chat.html",
         sent=sent,
         page="chat",
-        actions=shown,
-        next=following,
+        actions=found.values,
+        next=found.next,
         game_looks=actions.is_game_looking(),
         forms=forms_on([SAY], Target(path_to("chat"), values=values), sent),
     )

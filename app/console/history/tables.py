@@ -16,6 +16,7 @@ from app.history.access import page as history_page
 from app.history.access import search
 from app.history.domain import CannotUndo, filters_of, inverse_of
 from app.history.operations import UNDO
+from app.paging import CursorPage
 from app.storage.paging import newest_first
 from app.texts import Names, whole_text, words_of
 from app.types import Document, whole
@@ -54,7 +55,7 @@ def changes_of(kind: str, id_: str, size: int, after: str = "") -> dict[str, Any
     return {"entries": entries, "timeline": entries, "next": cursors.write(found.next)}
 
 
-def timeline(player_id: str, size: int, after: str) -> dict[str, Any]:
+def timeline(player_id: str, size: int, after: str) -> tuple[list[Document], CursorPage]:
     """Return the changes of a player, and a page of them with what the game reported in between."""
     filters = filters_of({}, ("player",), player_id)
     cursor = cursors.read(after)
@@ -66,7 +67,7 @@ def timeline(player_id: str, size: int, after: str) -> dict[str, Any]:
     is_last = found.next is None and len(both) <= size
     last = {"At": page[-1]["At"], "_id": page[-1]["Id"]} if page else None
     following = None if is_last else newest_first.position(filters, last or {})
-    return {"entries": entries, "timeline": page, "next": cursors.write(following)}
+    return entries, CursorPage(page, following)
 
 
 def event_rows(found: Sequence[Document]) -> list[Document]:

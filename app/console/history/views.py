@@ -17,13 +17,13 @@ from app.console.forms.limits import about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import columns, csv_list
-from app.console.frame.lists import filter_page, filtered_reader
-from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
+from app.console.frame.lists import Listed, ListPage, columns
+from app.console.frame.lists import register as register_list
+from app.console.frame.pages import done, local, path_to, render
 from app.console.frame.times import as_utc
 from app.console.history.sentences import GUID, lines_text, with_names
 from app.console.history.tables import may_undo, table_entries, timeline
-from app.console.stores import cursors, history, objects, players
+from app.console.stores import history, objects, players
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.operations import UNDO
@@ -31,6 +31,7 @@ from app.history.schemas import HistoryArgs
 from app.http.parser import load
 from app.naming import Lookup
 from app.operations import operation_names
+from app.paging import CursorPage
 from app.texts import words_of
 from app.types import Document
 
@@ -60,62 +61,57 @@ FILTERS = (
 )
 
 
-@blp.get("/history")
-@required(Permission.HISTORY_READ)
-def list_history() -> Response:
-    found = filter_page(FILTERS, search)
-    return render(
-        "history/list.html",
-        found.status,
-        page="history",
-        found=found,
-        entries=table_entries(found.values),
-        undo_all=undo_all_path(found.wanted)
-        if found.values and guard.caller().may(*UNDO_ALL)
-        else None,
-    )
-
-
-def search(wanted: Document, size: int = PAGE_SIZE) -> tuple[Any, str | None]:
+def search(wanted: Document, size: int) -> CursorPage:
     found = access.search(load(ARGUMENTS, api_filters(wanted)), size)
-    return found.values, cursors.write(found.next)
+    return found._replace(values=table_entries(found.values))
 
 
-COLUMNS = columns(
-    "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
-    Kind=lambda entry: entry["Subject"]["Kind"],
-    SubjectId=lambda entry: entry["Subject"]["Id"],
-    Result=lines_text,
-    Key=lambda entry: entry["By"]["Key"],
+def about_history(found: Listed) -> dict[str, Any]:
+    may_undo_all = found.values and guard.caller().may(*UNDO_ALL)
+    return {"undo_all": undo_all_path(found.wanted) if may_undo_all else None}
+
+
+register_list(
+    ListPage(
+        "/history",
+        (Permission.HISTORY_READ,),
+        search,
+        columns(
+            "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
+            Kind=lambda entry: entry["Subject"]["Kind"],
+            SubjectId=lambda entry: entry["Subject"]["Id"],
+            Result=lines_text,
+            Key=lambda entry: entry["By"]["Key"],
+        ),
+        FILTERS,
+        "history/list.html",
+        about_history,
+        shows_refusal=True,
+    )
 )
-csv_list(
-    "/history",
-    (Permission.HISTORY_READ,),
-    filtered_reader(FILTERS, search, table_entries),
-    COLUMNS,
-)
 
 
-def read_timeline(after: str, size: int, key: Lookup) -> tuple[list[Document], str | None]:
-    found = timeline(players.get_id_ever(key), size, after)
-    return found["timeline"], found["next"]
+def find_timeline(wanted: Document, size: int, key: Lookup) -> CursorPage:
+    return timeline(players.get_id_ever(key), size, wanted.get("after", ""))[1]
 
 
 # Of a player: changes, and what the game reported.
-csv_list(
-    "/players/<player:key>/history",
-    (Permission.PLAYERS_READ, Permission.HISTORY_READ),
-    read_timeline,
-    columns(
-        "At",
-        What=lambda row: row.get("Operation") or row["Kind"],
-        Result=lines_text,
-        Reason=lambda row: row.get("Reason") or row.get("Text"),
-        By=lambda row: row.get("By") or "the game",
-        Via=lambda row: row.get("Via"),
-        With=lambda row: row.get("WithName"),
-        Id=itemgetter("Id"),
-    ),
+register_list(
+    ListPage(
+        "/players/<player:key>/history",
+        (Permission.PLAYERS_READ, Permission.HISTORY_READ),
+        find_timeline,
+        columns(
+            "At",
+            What=lambda row: row.get("Operation") or row["Kind"],
+            Result=lines_text,
+            Reason=lambda row: row.get("Reason") or row.get("Text"),
+            By=lambda row: row.get("By") or "the game",
+            Via=lambda row: row.get("Via"),
+            With=lambda row: row.get("WithName"),
+            Id=itemgetter("Id"),
+        ),
+    )
 )
 
 

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flask import Response, current_app, request
 
 from app.auth.permissions import Permission
 from app.batches.domain import MOST_PLAYERS
-from app.console.forms.declared import Target
+from app.console.forms.declared import Field, Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
-from app.console.frame.csv_files import columns, csv_list, marks_text
-from app.console.frame.lists import (
-    MOST_COUNTED,
+from app.console.frame.lists import Listed, ListPage, columns, search_text
+from app.console.frame.lists import register as register_list
+from app.console.frame.pages import PAGE_SIZE, path_to
+from app.console.frame.subjects import (
+    PLAYERS,
+    changes_on_tab,
     deleted_cards,
-    former_cards,
-    list_window,
+    gone_page,
+    marks_text,
+    offer_no_undo,
     player_card,
-    total_text,
+    subject_page,
     user_card,
     with_marks,
 )
-from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
-from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
 from app.console.players import slots
 from app.console.players.forms import FORMS
@@ -34,82 +37,73 @@ from app.http.path_converters import path_guid
 from app.items.domain import slot_records
 from app.naming import Lookup
 from app.notes import domain as notes
-from app.paging import Window
+from app.paging import Page, Window
 from app.players.domain import DELETED_AT
 from app.spells import domain as spells
 from app.texts import name_of
 from app.types import Document, decimal
 from app.variables import domain as variables
 
-SORTS = {
-    "name": ("name", True),
-    "level": ("level", False),
-    "seen": ("lastonline", False),
-}
-LABELS = {"name": "By name", "level": "Highest level first", "seen": "Last seen first"}
 # The most slots of a bag on a page: a page with thousands of slots is useless.
 MOST_SLOTS = 200
 LONGEST_PAGE_NUMBER = 6
 
 
-@blp.get("/players")
-@required(Permission.PLAYERS_READ)
-def list_players() -> Response:
-    search, sort, window = list_window(SORTS)
-    # The list offers a batch for all whom a search has found, so it counts as many as that takes.
-    found = players.list(window, search, *SORTS[sort], most=MOST_PLAYERS)
-    listed = [player_card(player) for player in found.values]
-    former = [] if window.after else former_cards(players, player_card, listed, search)
-    return render(
-        "players/list.html",
-        page="players",
-        players=with_marks(listed, "UserId"),
-        former=with_marks(former, "UserId"),
-        deleted=with_marks([] if window.after else deleted_cards(search or ""), "UserId"),
-        total=found.total,
-        total_text=total_text(found.total, search, MOST_PLAYERS),
-        search=request.args.get("search", ""),
-        sorts=LABELS,
-        sort=sort,
-        next=cursors.write(found.next),
-    )
+def page_number(wanted: Document) -> int:
+    after = wanted.get("after")
+    text = cursors.read(after).decode() if after else wanted.get("page", "")
+    return (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
 
 
-@blp.get("/players/online")
-@required(Permission.PLAYERS_READ)
-def list_online_players() -> Response:
-    """List the players who are online, by page numbers: this list has no cursor."""
-    text = request.args.get("page", "")
-    page = (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
-    found = players.list_online(Window(page, PAGE_SIZE, PAGE_SIZE))
-    return render(
-        "players/online.html",
-        page="players",
-        players=with_marks(map(player_card, found.values), "UserId"),
-        total=found.total,
-        next=page + 1 if (page + 1) * PAGE_SIZE < found.total else None,
-    )
+def find_online(wanted: Document, size: int) -> Page:
+    """Find the players who are online, by page numbers: this list has no cursor.
 
-
-def read_players(after: str, size: int) -> tuple[list[Document], str | None]:
-    search, sort, window = list_window(SORTS, after, size)
-    found = players.list(window, search, *SORTS[sort], most=MOST_COUNTED)
-    return with_marks(map(player_card, found.values), "UserId"), cursors.write(found.next)
-
-
-def read_online_players(after: str, size: int) -> tuple[list[Document], str | None]:
-    """Return players by page numbers; those who come and go meanwhile may be missing."""
-    page = int(after or 0)
+    In a file, those who come and go meanwhile may be missing.
+    """
+    page = page_number(wanted)
     found = players.list_online(Window(page, size, size))
-    following = str(page + 1) if (page + 1) * size < found.total else None
-    return with_marks(map(player_card, found.values), "UserId"), following
+    following = str(page + 1).encode() if (page + 1) * size < found.total else None
+    return Page(found.total, PLAYERS.cards(found.values), following)
 
 
+def about_online(found: Listed) -> dict[str, Any]:
+    page = page_number(found.wanted)
+    return {"next": page + 1 if (page + 1) * PAGE_SIZE < found.total else None}
+
+
+def about_players(found: Listed) -> dict[str, Any]:
+    is_first = not request.args.get("after")
+    deleted = deleted_cards(search_text(found.wanted) or "") if is_first else []
+    return {**PLAYERS.about(found, MOST_PLAYERS), "deleted": deleted}
+
+
+NEEDS = (Permission.PLAYERS_READ,)
 COLUMNS = columns(
     "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
 )
-csv_list("/players", (Permission.PLAYERS_READ,), read_players, COLUMNS)
-csv_list("/players/online", (Permission.PLAYERS_READ,), read_online_players, COLUMNS)
+register_list(
+    ListPage(
+        "/players",
+        NEEDS,
+        # The list offers a batch for all whom a search has found, so it counts as many.
+        partial(PLAYERS.find, most=MOST_PLAYERS),
+        COLUMNS,
+        PLAYERS.filters,
+        "players/list.html",
+        about_players,
+    )
+)
+register_list(
+    ListPage(
+        "/players/online",
+        NEEDS,
+        find_online,
+        COLUMNS,
+        (Field("page", "Page"),),
+        "players/online.html",
+        about_online,
+    )
+)
 
 
 def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
@@ -220,7 +214,7 @@ register(
         player_page,
         find_player,
         "player",
-        needs=(Permission.PLAYERS_READ,),
+        needs=NEEDS,
         tab_needs={"history": (Permission.HISTORY_READ,)},
     )
 )

@@ -13,9 +13,10 @@ from app.auth.permissions import RIGHTS, Permission, all_role_names, role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.csv_files import columns, csv_list
-from app.console.frame.lists import moment_of, text_of
+from app.console.frame.lists import ListPage, columns
+from app.console.frame.lists import register as register_list
 from app.console.frame.pages import PAGE_SIZE, path_to, render
+from app.console.frame.subjects import moment_of, text_of
 from app.console.history.tables import changes_of
 from app.console.staff.forms import (
     CHANGE,
@@ -30,6 +31,7 @@ from app.console.staff.forms import (
 )
 from app.console.stores import history, roles, staff, users
 from app.naming import Lookup
+from app.paging import CursorPage
 from app.second_factor.domain import has_factor
 from app.staff.domain import public_role, public_staff
 from app.staff.store import WAYS_IN
@@ -140,21 +142,25 @@ def find_role(role: str) -> Found:
     return Found(roles.get(role)["_id"], role)
 
 
-csv_list(
-    "/staff",
-    NEEDS,
-    lambda *_: (people(staff.walk(*READS)), None),
-    columns(
-        "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
-        Roles=lambda one: ", ".join(one["Shown"]),
-        ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
-    ),
+register_list(
+    ListPage(
+        "/staff",
+        NEEDS,
+        lambda *_: CursorPage(people(staff.walk(*READS)), None),
+        columns(
+            "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
+            Roles=lambda one: ", ".join(one["Shown"]),
+            ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
+        ),
+    )
 )
-csv_list(
-    "/roles",
-    NEEDS,
-    lambda *_: (listed_roles(), None),
-    columns("Name Text Count NeedsFactor"),
+register_list(
+    ListPage(
+        "/roles",
+        NEEDS,
+        lambda *_: CursorPage(listed_roles(), None),
+        columns("Name Text Count NeedsFactor"),
+    )
 )
 place = partial(Place, needs=NEEDS)
 register(place("/staff", ("staff",), {"all": [INVITE_FORM]}, staff_page))

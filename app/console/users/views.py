@@ -11,23 +11,25 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission, all_role_names
+from app.auth.permissions import Permission
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
-from app.console.frame.csv_files import Columns, columns, csv_list, marks_text
-from app.console.frame.lists import (
-    MOST_COUNTED,
-    former_cards,
-    list_window,
+from app.console.frame.lists import Columns, ListPage, columns, window_of
+from app.console.frame.lists import register as register_list
+from app.console.frame.pages import HEADERS, blp, path_to, required, see_other
+from app.console.frame.subjects import (
+    USERS,
+    changes_on_tab,
+    gone_page,
     marks_of,
+    marks_text,
+    offer_no_undo,
     player_card,
-    total_text,
+    subject_page,
     user_card,
     with_marks,
 )
-from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required, see_other
-from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
 from app.console.game.actions import actions_part
 from app.console.stores import cursors, erasures, personal_data, players, users
 from app.console.users.forms import FORMS
@@ -41,7 +43,7 @@ from app.moderation.penalties import BAN, MUTE, Penalty
 from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
-from app.paging import Window
+from app.paging import Page
 from app.privacy.domain import ERASED_AT, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.second_factor.domain import has_factor
@@ -49,8 +51,6 @@ from app.types import Document
 from app.users.domain import POWER_FLAGS, shown_code
 from app.users.store import RECORD
 
-SORTS = {"name": ("name", True), "email": ("email", True)}
-LABELS = {"name": "By name", "email": "By address"}
 TABS = ("account", "history", "notes", "keys", "sign-ins")
 READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT)
 SIGN_INS = 25
@@ -59,35 +59,7 @@ SIGN_INS = 25
 Content = Callable[[Document, list[Document]], dict[str, Any]]
 
 
-@blp.get("/users")
-@required(Permission.USERS_READ)
-def list_users() -> Response:
-    search, sort, window = list_window(SORTS)
-    found = users.list(window, search, *SORTS[sort], most=MOST_COUNTED)
-    listed = [user_card(user) for user in found.values]
-    former = [] if window.after else former_cards(users, user_card, listed, search)
-    return render(
-        "users/list.html",
-        page="users",
-        users=with_roles(listed),
-        former=with_marks(former, "_id"),
-        total=total_text(found.total, search),
-        search=request.args.get("search", ""),
-        sorts=LABELS,
-        sort=sort,
-        next=cursors.write(found.next),
-    )
-
-
-def with_roles(cards: list[Document]) -> list[Document]:
-    marked = with_marks(cards, "_id")
-    return [{**user, "RoleNames": all_role_names(user)} for user in marked]
-
-
-def read_users(after: str, size: int) -> tuple[list[Document], str | None]:
-    search, sort, window = list_window(SORTS, after, size)
-    found = users.list(window, search, *SORTS[sort], most=MOST_COUNTED)
-    return with_roles([*map(user_card, found.values)]), cursors.write(found.next)
+NEEDS = (Permission.USERS_READ,)
 
 
 def user_columns() -> Columns:
@@ -97,33 +69,41 @@ def user_columns() -> Columns:
     return columns(f"Name{email}", Id=itemgetter("_id"), Marks=marks_text, **roles)
 
 
-csv_list("/users", (Permission.USERS_READ,), read_users, user_columns)
-
-
-def read_punished(penalty: Penalty, after: str, size: int) -> tuple[list[Document], str | None]:
-    found = users.list_punished(penalty, Window(0, size, size, cursors.read(after)))
-    cards = with_marks(map(user_card, found.values), "_id")
-    return [{**card, **card["Penalties"]} for card in cards], cursors.write(found.next)
-
-
-def punished_page(state: str, penalty: Penalty) -> Response:
-    listed, following = read_punished(penalty, request.args.get("after", ""), PAGE_SIZE)
-    return render(
-        "users/punished.html",
-        page="users",
-        users=listed,
-        next=following,
-        penalty=penalty,
-        state=state,
+register_list(
+    ListPage(
+        "/users",
+        NEEDS,
+        USERS.find,
+        user_columns,
+        USERS.filters,
+        "users/list.html",
+        USERS.about,
     )
+)
+
+
+def find_punished(penalty: Penalty, wanted: Document, size: int) -> Page:
+    found = users.list_punished(penalty, window_of(wanted, size))
+    cards = USERS.cards(found.values)
+    return found._replace(values=[{**card, **card["Penalties"]} for card in cards])
 
 
 for state, penalty in (("banned", BAN), ("muted", MUTE)):
-    listed = required(Permission.USERS_READ)(partial(punished_page, state, penalty))
-    blp.add_url_rule(f"/users/{state}", f"list_{state}", listed)
-    names = f"Name {penalty.until} {penalty.by} {penalty.reason}"
-    punished = columns(names, Id=itemgetter("_id"), Marks=marks_text)
-    csv_list(f"/users/{state}", (Permission.USERS_READ,), partial(read_punished, penalty), punished)
+    shown: dict[str, Any] = {"penalty": penalty, "state": state}
+    register_list(
+        ListPage(
+            f"/users/{state}",
+            NEEDS,
+            partial(find_punished, penalty),
+            columns(
+                f"Name {penalty.until} {penalty.by} {penalty.reason}",
+                Id=itemgetter("_id"),
+                Marks=marks_text,
+            ),
+            template="users/punished.html",
+            about=lambda _, shown=shown: shown,
+        )
+    )
 
 
 def user_page(
@@ -160,13 +140,13 @@ def account_facts(user: Document) -> dict[str, Any]:
     return {
         "user": user,
         "marks": marks,
-        "roles": all_role_names(user),
-        "may_use_api": bool(all_role_names(user)),
+        "roles": user["RoleNames"],
+        "may_use_api": bool(user["RoleNames"]),
         "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": marks["Penalties"],
         # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
-        "code": None if all_role_names(user) or not guard.is_peer(user) else shown_code(user, now),
+        "code": None if user["RoleNames"] or not guard.is_peer(user) else shown_code(user, now),
         "has_factor": has_factor(user),
     }
 
@@ -206,7 +186,7 @@ register(
         user_page,
         find_user,
         "user",
-        needs=(Permission.USERS_READ,),
+        needs=NEEDS,
         tab_needs={
             "history": (Permission.HISTORY_READ,),
             "sign-ins": (Permission.USERS_MANAGE,),
