@@ -22,7 +22,7 @@ from app.console.home import views as home
 from app.console.keys import views as keys
 from app.console.players import views as players
 from app.console.report import views as report
-from app.console.session import company, invitation, second_factor, sign_in
+from app.console.session import second_factor, sign_in
 from app.console.session.sessions import SAFE_METHODS
 from app.console.staff import views as staff
 from app.console.users import views as users
@@ -30,7 +30,7 @@ from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
-    *(sign_in, company, second_factor, invitation, home, players, users, keys, game, history),
+    *(sign_in, second_factor, home, players, users, keys, game, history),
     *(new_batch, batches, approvals, catalogue, report, health, staff, error_pages),
 )
 

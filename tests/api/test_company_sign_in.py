@@ -21,7 +21,7 @@ from joserfc.jwk import ECKey
 from app.auth.roles import Role
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff
-from app.console.session import company
+from app.console.session import sign_in as sign_in_views
 from app.openid.group_roles import GroupRoles
 from app.openid.provider import PLACES
 from app.second_factor.domain import new_recovery_codes
@@ -227,7 +227,7 @@ def test_a_code_that_the_provider_has_accepted_before_is_refused(browser, anna, 
 
 def test_a_sign_in_that_takes_too_long_is_refused(browser, anna, monkeypatch):
     path = decide(begin(browser))
-    monkeypatch.setattr(company, "LIFETIME_SECONDS", -1)
+    monkeypatch.setattr(sign_in_views, "COMPANY_SECONDS", -1)
     assert STALE in page_of(browser.get(path))
 
 

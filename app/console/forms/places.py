@@ -24,7 +24,7 @@ from app.console.frame.pages import (
     redirect_with_notice,
     required,
 )
-from app.console.session.proof import ask_for_proof
+from app.console.session.doors import ask_for_proof
 from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from app.execution import execute, preview
 from app.game.actions.asking import Answer

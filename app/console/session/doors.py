@@ -1,23 +1,48 @@
-"""Pages with one form: to sign in, to type a code, to prove who one is, to choose a password."""
+"""Pages with one form, and the one that asks for the password again before a sensitive form."""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from flask import Response
+from flask import Response, request
 
-from app.console.forms.declared import Field
+from app.auth import guard
+from app.auth.guesses import guess_by_session
+from app.console.forms.declared import Field, Form
+from app.console.forms.reading import posted
 from app.console.forms.submissions import Submission, note_refusal
-from app.console.frame.pages import page
+from app.console.frame.pages import here, page, path_to
 from app.console.session import sessions as session
-from app.errors import QuartermasterError
+from app.console.stores import users
+from app.errors import Conflict, QuartermasterError, RateLimited, Unavailable
 from app.http.errors import status_of
+from app.naming import Lookup
 from app.oauth.domain import TokenRefused
+from app.oauth.sign_ins import authenticate
+from app.second_factor.domain import FIELD, CodeRefused, has_factor
+from app.second_factor.management import use_code
+from app.users.domain import WrongPassword
 
 ONE_TIME = {"autocomplete": "one-time-code", "spellcheck": "false", "maxlength": 40}
 CODE = Field(
     "code", "Code", "The six digits that your app shows, or a recovery code.", html=ONE_TIME
 )
+FRESH = timedelta(minutes=15)
+LEAD = "You signed in more than 15 minutes ago. {how} Nothing was changed yet."
+PROVE = "Prove that it is you to continue with the form that you sent."
+LEAVE = "Sign in again with your company account, then send the form again."
+# Beside the fields of the form itself.
+OWN_CODE = replace(CODE, name="own-code")
+OWN_PASSWORD = Field(
+    "own-password",
+    "Your password",
+    type="password",
+    html={"autocomplete": "current-password", "autofocus": ""},
+)
+NAMES = (OWN_CODE.name, OWN_PASSWORD.name)
 
 
 def door(
@@ -28,11 +53,14 @@ def door(
     **context: Any,
 ) -> Response:
     """Return a page with a form, which is bound to the browser unless it has a token already."""
+    error = sent.error
+    if isinstance(error, TokenRefused):
+        status = status or (403 if error.code == "access_denied" else 400)
     fields = {"token": session.visit_token(), **hidden}
     optional = {"lead": "", "company": "", "has_form": True, "links": {}, "keeps": "asked"}
     response = page(
         "session/door.html",
-        status or (refusal_status(sent.error) if sent.error else 200),
+        status or (status_of(error) if error else 200),
         **{**optional, **context},
         **{"sent": sent, "action": action, "hidden": fields},
     )
@@ -47,7 +75,46 @@ def refuse(sent: Submission, error: QuartermasterError) -> Submission:
     return sent
 
 
-def refusal_status(error: QuartermasterError) -> int:
-    if isinstance(error, TokenRefused):
-        return 403 if error.code == "access_denied" else 400
-    return status_of(error)
+def ask_for_proof() -> Response | None:
+    """Return the page that asks for the password again; None if the form may be carried out.
+
+    The page contains the fields of the form, and sends them again with the password.
+    """
+    present = session.current_session()
+    if present is None or users.now() - present.proved_at <= FRESH:
+        return None
+    user = users.get(Lookup.parse(guard.caller().id), "Name", FIELD)
+    fields = [] if present.is_company else [OWN_PASSWORD]
+    fields += [OWN_CODE] if has_factor(user) else []
+    sent = Submission(Form(None, "Is it still you?", "Continue", tuple(fields), name="proof"))
+    if not posted().keys() & NAMES:
+        return proof_page(sent, bool(fields), 403)
+    typed, guess = posted(), guess_by_session(present.chain)
+    try:
+        if not present.is_company:
+            sha256 = hashlib.sha256(typed.get(OWN_PASSWORD.name, "").encode()).hexdigest()
+            authenticate(user["Name"], sha256, guess)
+        # Who has signed in with a company account needs the code alone.
+        if present.is_company or has_factor(user):
+            use_code(user, typed.get(OWN_CODE.name, ""), "console", guess)
+    except (TokenRefused, CodeRefused, Conflict, RateLimited, Unavailable) as error:
+        is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
+        return proof_page(refuse(sent, WrongPassword() if is_wrong else error), bool(fields))
+    session.refresh_tokens.renew_proof(present.chain)
+    return None
+
+
+def proof_page(sent: Submission, can_prove: bool, status: int | None = None) -> Response:
+    """Return the page. Without a field to fill in, it leads to the company's sign-in."""
+    hidden = {name: text for name, text in posted().items() if name not in NAMES}
+    return door(
+        sent,
+        request.path,
+        {**hidden, "token": session.form_token()},
+        status,
+        lead=LEAD.format(how=PROVE if can_prove else LEAVE),
+        has_form=can_prove,
+        company="" if can_prove else path_to("sign-in", "company", back=here(), again=1),
+        links={"Back to the overview": path_to()},
+        keeps="asked" if can_prove else "refused",
+    )

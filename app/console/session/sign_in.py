@@ -1,8 +1,9 @@
-"""Sign-in, sign-out, and the list of one's own sign-ins."""
+"""Sign-in with a password or a company account, invitations, and one's own sign-ins."""
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +13,29 @@ from app.auth import guard
 from app.auth.permissions import SignedIn
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import REFUSALS as FORM_REFUSALS
-from app.console.forms.places import Place, register
+from app.console.forms.places import Place, attempt, register
 from app.console.forms.reading import posted
+from app.console.forms.schemas import Acceptance
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door, refuse
 from app.console.stores import cursors, users
+from app.console.users.forms import PASSWORD_FIELDS
 from app.errors import Invalid, NotFound, QuartermasterError, RateLimited, Unavailable
 from app.http.context import current, setting
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
+from app.openid.domain import DENIED, STALE, SignInRefused, proof_time
+from app.openid.provider import Provider
+from app.openid.sign_ins import sign_in as openid_sign_in
 from app.second_factor.domain import CodeRefused, has_factor
 from app.second_factor.management import use_code
 from app.second_factor.vault import Vault
+from app.storage.limits import Marks
 from app.types import Document
+from app.users.invitations import accept
 
 PAGE_SIZE = 25
 REFUSALS = (TokenRefused, *FORM_REFUSALS)
@@ -55,6 +63,27 @@ TYPE_CODE = Form(
     about="You have lost both? Ask an administrator to reset your second factor.",
 )
 
+# Binds a sign-in to the browser that began it.
+COMPANY_COOKIE = "quartermaster-company"
+# How long a person may take at the provider.
+COMPANY_SECONDS = 600
+INVITATION = Field(
+    "invitation",
+    "Invitation",
+    "The part of the link after #, or the whole link.",
+    html={**AS_TYPED, "data-fragment": ""},
+)
+CHOOSE_PASSWORD = Form(
+    None,
+    "Choose a password",
+    "Set the password",
+    (INVITATION, *PASSWORD_FIELDS),
+    schema=Acceptance(),
+    is_secret=True,
+)
+
+marks = current(Marks)
+provider = current(Provider)
 vault = current(Vault)
 
 
@@ -153,6 +182,86 @@ def sign_in_page(
         company=path_to("sign-in", "company", back=back) if has_provider else "",
         has_form=setting("STAFF_PASSWORDS") or is_rescued,
     )
+
+
+@blp.get("/sign-in/company")
+@guard.public
+def go_to_provider() -> Response:
+    require_provider()
+    back, is_again = local(request.args.get("back", ""), PREFIX), "again" in request.args
+    try:
+        begun = provider.begin(own_address(), is_again)
+    except REFUSALS as error:
+        return sign_in_page(back, error)
+    response = see_other(begun.pop("url"))
+    # It contains the state, the nonce and the PKCE verifier.
+    cookie = vault.seal(COMPANY_COOKIE, {**begun, "back": back, "is_again": is_again})
+    # Lax, because the provider's redirect is a navigation from another site.
+    session.set_cookie(response, COMPANY_COOKIE, cookie, "Lax", COMPANY_SECONDS)
+    return response
+
+
+@blp.get("/sign-in/company/callback")
+@guard.public
+def come_back() -> Response:
+    require_provider()
+    back = PREFIX
+    try:
+        begun = take_begun(request.args.get("state", ""))
+        back = begun["back"]
+        if "code" not in request.args:
+            raise SignInRefused(DENIED)
+        claims = provider.claims(begun, request.args["code"], own_address())
+        proved_at = proof_time(claims, begun["is_again"], users.now())
+        response = finish_sign_in(openid_sign_in(claims), back, "openid", ProvedAt=proved_at)
+    except REFUSALS as error:
+        response = sign_in_page(back, error)
+    session.set_cookie(response, COMPANY_COOKIE, "", "Lax", 0)
+    return response
+
+
+def take_begun(state: str) -> Document:
+    """Return the sign-in that this browser has begun. It works once, even if a cookie is kept."""
+    with suppress(CodeRefused):
+        (begun,) = vault.unseal(COMPANY_COOKIE, session.cookie(COMPANY_COOKIE), COMPANY_SECONDS)
+        if begun["state"] == state and marks.set(f"{COMPANY_COOKIE} {state}", COMPANY_SECONDS):
+            return dict(begun)
+    raise SignInRefused(STALE)
+
+
+def require_provider() -> None:
+    if not setting("OPENID_ISSUER"):
+        raise NotFound("page", request.path, "There is no such page.")
+
+
+def own_address() -> str:
+    """Return the address to which the provider sends the browser back."""
+    return f"{request.scheme}://{request.host}{path_to('sign-in', 'company', 'callback')}"
+
+
+@blp.get("/invitation")
+@guard.public
+def show_invitation() -> Response:
+    return invitation_page(Submission(CHOOSE_PASSWORD))
+
+
+@blp.post("/invitation")
+@guard.public
+def accept_invitation() -> Response:
+    sent = Submission(CHOOSE_PASSWORD, posted())
+
+    def choose() -> None:
+        session.require_own_form(session.cookie(session.VISIT_COOKIE))
+        args = sent.load(Acceptance())
+        accept(args["invitation"], hashlib.sha256(args["new"].encode()).hexdigest())
+
+    attempt(sent, choose)
+    return invitation_page(sent) if sent.error else see_other(path_to("sign-in", done="chosen"))
+
+
+def invitation_page(sent: Submission) -> Response:
+    links = {"You have a password already? Sign in": path_to("sign-in")}
+    return door(sent, path_to("invitation"), {}, links=links)
 
 
 @blp.post("/sign-out")
