@@ -112,7 +112,6 @@ def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:
     return render(
         "approvals/approval.html",
         sent=sent,
-        page="approvals",
         request=shown,
         forms=forms_on(FORMS, target, sent),
     )

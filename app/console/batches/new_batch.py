@@ -158,7 +158,6 @@ def new_batch_page(sent: Submission | None = None) -> Response:
     return render(
         "batches/new.html",
         sent=sent,
-        page="batches",
         kind=kind,
         kinds={name: label for name, label in KINDS.items() if may_plan(name)},
         operations=batch_operations(),

@@ -98,7 +98,6 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
         "batches/batch.html",
         found.status,
         sent=sent,
-        page="batches",
         batch=shown,
         bar=bar(shown),
         is_open=batch["State"] in OPEN,

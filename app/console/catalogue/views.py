@@ -105,7 +105,6 @@ def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GL
     return render(
         "catalogue/object.html",
         sent=sent,
-        page="catalogue",
         type=type_,
         title=label(type_),
         record=record,

@@ -117,8 +117,7 @@ class ListPage:
     def show(self, **place: Any) -> Response:
         found = self.find(**place)
         about = self.about(found, **place)
-        page = self.path.split("/")[1]
-        return render(self.template, found.status, page=page, found=found, **about)
+        return render(self.template, found.status, found=found, **about)
 
     def download(self, **place: Any) -> Response:
         shown: Columns = self.columns() if callable(self.columns) else self.columns or {}

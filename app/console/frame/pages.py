@@ -57,6 +57,8 @@ FORM_PAGES = {
     f"{PREFIX}/batches": f"{PREFIX}/batches/new",
     f"{PREFIX}/game/restart": f"{PREFIX}/game",
 }
+# The pages that the menu marks, by the first segment of a path, if their names differ.
+OTHER_PAGES = {"": "home", "search": "home", "roles": "staff"}
 ID_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![^/])")
 ANY_ID = str(uuid.UUID(int=0))
 DEFAULT_COLOURS = {"production": "red"}
@@ -160,7 +162,7 @@ def render(
         counts["players"] = players.count()
     if caller.may(Permission.APPROVE):
         counts["approvals"] = approvals.count_waiting(filters_of("waiting"))
-    context.setdefault("page", "")
+    part = request.path.removeprefix(PREFIX).strip("/").partition("/")[0]
     shared = {
         "person": caller,
         "person_roles": ", ".join(caller.rights.names),
@@ -173,6 +175,7 @@ def render(
         "sent": sent,
         "notice": current_notice(),
         "here": here(),
+        "page": OTHER_PAGES.get(part, part),
         "reason_required": current_app.config["REASON_REQUIRED"],
         "query": request.args.get("q", ""),
     }

@@ -208,7 +208,7 @@ def subject_page(
     tab: str, sent: Submission | None, target: Target, declared: Sequence[Form], **shown: Any
 ) -> Response:
     """Return a tab of the page of a player or a user."""
-    part = shown["page"]
+    part = target.path.split("/")[2]
     shown.setdefault("forms", forms_on(declared, target, sent))
     titles = list(dict.fromkeys(form.card_title for form in declared))
     folder = "frame" if tab in SHARED_TABS else part
@@ -236,7 +236,7 @@ def gone_page(
     part = f"{kind}s"
     if request.method in SAFE_METHODS and tab != "history":
         return see_other(path_to(part, id_, "history"))
-    return render(f"{part}/gone.html", sent=sent, page=part, id=id_, **described, **changes)
+    return render(f"{part}/gone.html", sent=sent, id=id_, **described, **changes)
 
 
 def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:

@@ -82,7 +82,6 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
         "game/game.html",
         found and found.status,
         sent=sent,
-        page="game",
         forms=forms_on([RESTART_GAME], Target(path_to("game")), sent),
         servers=servers(),
         restart=coming_restart(),
@@ -105,7 +104,6 @@ def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
     return render(
         "game/action.html",
         sent=sent,
-        page="game",
         action=action,
         seconds=int(TAKEN_WITHIN.total_seconds()),
         curl=get_curl("actions", id_),
@@ -146,7 +144,6 @@ def chat_page(_: str, sent: Submission | None) -> Response:
     return render(
         "game/chat.html",
         sent=sent,
-        page="chat",
         actions=found.values,
         next=found.next,
         game_looks=actions.is_game_looking(),

@@ -41,7 +41,6 @@ def show_health() -> Response:
     makers = (changes_plot, requests_plot, latency_plot)
     return render(
         "health/health.html",
-        page="health",
         hour=hour,
         p50=quantile(hour, 0.5),
         p99=quantile(hour, 0.99),

@@ -151,7 +151,6 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
     return render(
         "history/entry.html",
         sent=sent,
-        page="history",
         entry=shown,
         preview=preview,
         refusal=refusal,

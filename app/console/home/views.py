@@ -41,7 +41,6 @@ def home() -> Response:
     sees_players = guard.caller().may(Permission.PLAYERS_READ)
     return render(
         "home/home.html",
-        page="home",
         game_stopped=game_stopped() if sees_players else None,
         restart=coming_restart() if sees_players else None,
         recent=recent() if sees_players else [],
@@ -56,7 +55,6 @@ def search() -> Response:
     text = plain(request.args.get("q", ""))
     return render(
         "home/search.html",
-        page="home",
         found=find(text),
         text=text,
         recent=recent(),

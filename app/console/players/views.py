@@ -121,7 +121,7 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     values = {"itemid": content.get("chosen", "")}
     entries = changes["entries"]
     target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
-    return subject_page(tab, sent, target, FORMS[tab], page="players", **shown, **content)
+    return subject_page(tab, sent, target, FORMS[tab], **shown, **content)
 
 
 def describe_deleted(_: str, entries: list[Document]) -> Document | None:

@@ -51,7 +51,7 @@ def show_report() -> Response:
         shown["error"] = error
     status = 400 if shown["error"] and not shown["plots"] else None
     days = {"first": first, "last": last, "zone": zone, "week": today - 6 * DAY}
-    return render("report/report.html", status, page="report", days=days, **shown)
+    return render("report/report.html", status, days=days, **shown)
 
 
 def requested_day(name: str) -> date | None:

@@ -46,7 +46,6 @@ def staff_page(_: str, sent: Submission | None) -> Response:
     return render(
         "staff/list.html",
         sent=sent,
-        page="staff",
         people=people(staff.walk(*READS)),
         forms=forms_on([INVITE_FORM], Target(path_to("staff")), sent),
     )
@@ -93,7 +92,7 @@ def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
     forms = forms_on(PERSON_FORMS, target, sent)
     titles = list(dict.fromkeys(form.card_title for form in PERSON_FORMS))
     shared: Document = {"person_shown": shown, "card_titles": titles, "forms": forms}
-    return render("staff/person.html", sent=sent, page="staff", **shared, **changes)
+    return render("staff/person.html", sent=sent, **shared, **changes)
 
 
 def listed_roles() -> list[Document]:
@@ -109,7 +108,7 @@ def listed_roles() -> list[Document]:
 
 def roles_page(_: str, sent: Submission | None) -> Response:
     forms = forms_on([CREATE], Target(path_to("roles")), sent)
-    return render("staff/roles.html", sent=sent, page="staff", roles=listed_roles(), forms=forms)
+    return render("staff/roles.html", sent=sent, roles=listed_roles(), forms=forms)
 
 
 def role_page(_: str, sent: Submission | None, role: str) -> Response:
@@ -122,7 +121,6 @@ def role_page(_: str, sent: Submission | None, role: str) -> Response:
     return render(
         "staff/role.html",
         sent=sent,
-        page="staff",
         role=role,
         why=why,
         found=public_role(found),

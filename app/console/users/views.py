@@ -123,7 +123,7 @@ def user_page(
     record = {**user, **facts["penalties"], **facts}
     target = Target(path_to("users", id_), id_, user["Name"], record, changes["entries"])
     shown = {"tabs": TABS, **changes, **facts}
-    return subject_page(tab, sent, target, FORMS.get(tab, ()), page="users", **shown)
+    return subject_page(tab, sent, target, FORMS.get(tab, ()), **shown)
 
 
 def describe_erased(id_: str, entries: list[Document]) -> Document | None:
