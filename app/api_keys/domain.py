@@ -119,7 +119,6 @@ def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) ->
 def _public_key(id_: str, key: Document, now: datetime, used_today: int) -> Document:
     last_used, budget = key.get("LastUsedAt"), key.get("Budget")
     former = [secret["EndsAt"] for secret in secrets_of(key)[1:] if secret["EndsAt"] > now]
-    limits = ("LargestQuantity", "ItemsPerDay", "Items")
     return {
         "Id": id_,
         "Name": key["Name"],
@@ -128,10 +127,23 @@ def _public_key(id_: str, key: Document, now: datetime, used_today: int) -> Docu
         "ExpiresAt": key["ExpiresAt"],
         "FormerEndsAt": max(former, default=None),
         "LastUsedAt": last_used if isinstance(last_used, datetime) else None,
-        "Addresses": key.get("Addresses"),
-        "Budget": {n: budget.get(n) for n in limits} if isinstance(budget, dict) else None,
+        "Addresses": _texts(key.get("Addresses")),
+        "Budget": {
+            "LargestQuantity": whole(budget.get("LargestQuantity")),
+            "ItemsPerDay": whole(budget.get("ItemsPerDay")),
+            "Items": _texts(budget.get("Items")),
+        }
+        if isinstance(budget, dict)
+        else None,
         "UsedToday": used_today,
     }
+
+
+def _texts(value: object) -> list[str] | None:
+    """Return the texts of a stored list; None if there is no list, and [] if it is damaged."""
+    if not isinstance(value, list):
+        return None if value is None else []
+    return [text for text in value if isinstance(text, str)]
 
 
 def _changeable(user: Document) -> Document:

@@ -210,12 +210,8 @@ class Batches:
 
     def list(self, size: int, after: bytes, hidden: Sequence[str]) -> CursorPage:
         """Return a page of batches, the newest first, without those that need what is hidden."""
-        where = newest_first.after(newest_first.parse("batches", after)) if after else {}
-        where |= {"Needs": {"$nin": [*hidden]}} if hidden else {}
-        found = list(self._batches.find(where, sort=NEWEST_FIRST).limit(size + 1))
-        is_last = len(found) <= size
-        following = None if is_last else newest_first.position("batches", found[size - 1])
-        return CursorPage(found[:size], following)
+        where: Document = {"Needs": {"$nin": [*hidden]}} if hidden else {}
+        return newest_first.read(self._batches, where, "batches", size, after)
 
     def made_by(self, user_id: str) -> Iterator[Document]:
         own = [{"By.UserId": user_id}, {"StartedBy.UserId": user_id}]

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from app.batches.domain import MOST_KINDS, Summary
 from app.batches.titles import kind_sentence
-from app.console.batches.sentences import bar, filter_texts, row_sentence
-from app.console.history.sentences import with_names
+from app.console.history.sentences import bar, filter_texts, row_sentence, with_names
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
 NAMES = {ITEM: "Health Potion", SPELL: "Fireball"}

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.console.forms.curl import api_path, curl
-from app.console.frame.icons import WORDS, item_icon
 from app.console.frame.pages import local, short_number, templates
 from app.console.frame.times import as_utc, utc_field, with_times
 from app.console.health.plots import COLOURS, HEIGHT, WIDTH, Plot, top_of
@@ -25,7 +24,7 @@ from app.console.history.sentences import (
     reverse_of,
     value_text,
 )
-from app.console.players.slots import changes_of, grid, steps
+from app.console.players.slots import WORDS, changes_of, grid, item_icon, steps
 from app.console.session.sessions import browser_name
 from app.items.domain import slot_records
 from app.texts import short_text, words_of

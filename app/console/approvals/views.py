@@ -65,9 +65,14 @@ def with_words(shown: Document) -> Document:
     title = [Line(kind.title)] if kind and kind.title else []
     # History does not record all arguments, such as an address, but the approver needs them.
     own = {name: value for name, value in shown["Arguments"].items() if name[:1].isupper()}
+    named = {**told, **own}
+    names = objects.names_of(GUID.findall(str(named)))
+    if receiver := named.get("To"):
+        with suppress(NotFound):
+            named["To"] = players.identity(Lookup.parse(receiver)).name
     return {
         **shown,
-        "Arguments": {**labelled({**told, **own}), **batch_facts(shown)},
+        "Arguments": {**dict(argument_texts({"Arguments": named}, names)), **batch_facts(shown)},
         "Lines": title or texts["Lines"],
         "Effects": texts["Lines"] if title else (),
         "Changes": texts["Changes"],
@@ -94,16 +99,6 @@ def about_approval(target: Target) -> list[str]:
     return ["The change is made at once, if the result is still what you see here."]
 
 
-def labelled(arguments: Document) -> Document:
-    """Return the arguments of a request as pages show them: in words, and with names."""
-    named = {**arguments}
-    if receiver := arguments.get("To"):
-        with suppress(NotFound):
-            named["To"] = players.identity(Lookup.parse(receiver)).name
-    names = objects.names_of(GUID.findall(str(arguments)))
-    return dict(argument_texts({"Arguments": named}, names))
-
-
 def approval_page(_: str, sent: Submission | None, request_id: str) -> Response:
     (request,) = access.served([access.visible_request(request_id)])
     shown = with_words(request)
@@ -125,14 +120,6 @@ def is_of_caller(target: Target) -> bool:
     return bool(target.record["By"]["UserId"] == guard.caller().id)
 
 
-def approve(sent: Submission, request_id: str) -> tuple[Document, Applied]:
-    return access.approve(request_id, sent.args.get("Plan"))
-
-
-def asks_again(request_id: str) -> bool:
-    return kinds()[access.visible_request(request_id)["Operation"]].is_sensitive
-
-
 def after_approval(approved: tuple[Document, Applied], _: Submission, request_id: str) -> Response:
     mark = "approved" if approved[0]["Operation"] == RUN_BATCH else "made"
     try:
@@ -152,14 +139,16 @@ APPROVE = Form(
     "Approve",
     "Approve",
     (Field("Plan", "", type="hidden", is_required=False),),
-    act=approve,
+    act=lambda sent, request_id: access.approve(request_id, sent.args.get("Plan")),
     schema=ApproveArgs(),
     api=f"{API}/approve",
     about=about_approval,
     is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
     needs=(Permission.APPROVE,),
     asks_reason=False,
-    is_sensitive=asks_again,
+    is_sensitive=lambda request_id: (
+        kinds()[access.visible_request(request_id)["Operation"]].is_sensitive
+    ),
     lead=after_approval,
 )
 DECLINE = Form(

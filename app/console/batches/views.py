@@ -14,13 +14,6 @@ from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.schemas import RowListArgs
 from app.batches.titles import kind_sentence, title_of
 from app.console.batches.forms import FORMS, RESUME
-from app.console.batches.sentences import (
-    bar,
-    filter_texts,
-    has_arguments,
-    ids_in_rows,
-    row_sentence,
-)
 from app.console.forms.curl import curl
 from app.console.forms.declared import Field, Target
 from app.console.forms.places import Place, register
@@ -28,7 +21,17 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import ROWS_AT_ONCE, ListPage, columns, csv_file
 from app.console.frame.lists import register as register_list
 from app.console.frame.pages import blp, path_to, render, required
-from app.console.history.sentences import GUID, lines, reverse_of, with_names
+from app.console.history.sentences import (
+    GUID,
+    bar,
+    filter_texts,
+    has_arguments,
+    ids_in_rows,
+    lines,
+    reverse_of,
+    row_sentence,
+    with_names,
+)
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.stores import batches, cursors, objects
 from app.errors import Forbidden

@@ -11,12 +11,12 @@ from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.icons import item_icon
 from app.console.frame.lists import Listed, ListPage, columns, search_text, window_of
 from app.console.frame.lists import register as register_list
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
 from app.console.players.forms import VALUE
+from app.console.players.slots import item_icon
 from app.console.stores import objects
 from app.execution import execute
 from app.http.path_converters import path_guid
@@ -41,7 +41,6 @@ LABELS = {
     "crafttables": "Craft tables",
     "npc": "NPCs",
 }
-SHOWN_FACTS = 4
 LAST_CHANGES = 10
 
 
@@ -59,15 +58,11 @@ def find_objects(wanted: Document, size: int, type_name: str) -> Page:
     return found._replace(values=values)
 
 
-def facts_text(record: Document) -> str:
-    return "; ".join(f"{name}: {whole_text(value)}" for name, value in record["Facts"])
-
-
 def about_type(_: Listed, type_name: str) -> dict[str, Any]:
     ordered = (*ORDER, *(other for other in TYPES if other not in ORDER))
     type_ = parse_type(type_name)
     types = [(other, label(other)) for other in ordered]
-    return {"type": type_, "types": types, "title": label(type_), "shown_facts": SHOWN_FACTS}
+    return {"type": type_, "types": types, "title": label(type_)}
 
 
 CATALOGUE = register_list(
@@ -75,7 +70,10 @@ CATALOGUE = register_list(
         "/catalogue/<type_name>",
         (Permission.PLAYERS_READ,),
         find_objects,
-        columns("Name Type Id", Fields=facts_text),
+        columns(
+            "Name Type Id",
+            Fields=lambda record: "; ".join(f"{k}: {whole_text(v)}" for k, v in record["Facts"]),
+        ),
         (Field("search", "Name"),),
         "catalogue/list.html",
         about_type,

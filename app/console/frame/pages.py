@@ -1,4 +1,4 @@
-"""Shared by all pages of the console: the blueprint, the frame, the headers and the errors."""
+"""Shared by all pages of the console: the blueprint, the frame, the headers and the notices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gzip
 import logging
 import re
 import uuid
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -21,13 +22,22 @@ from app.changes import Applied
 from app.console.forms.submissions import Submission
 from app.console.frame import times
 from app.console.frame.files import accepts_gzip, file_path
-from app.console.frame.notices import current_notice
-from app.console.game.actions import MARK
+from app.console.game.actions import MARK, cards
 from app.console.history import sentences
+from app.console.history.tables import is_undoable
 from app.console.session import sessions as session
-from app.console.stores import approvals, players, users
+from app.console.stores import approvals, history, objects, players, users
+from app.errors import QuartermasterError
+from app.game.actions.access import visible_action
 from app.game.actions.asking import Answer
+from app.history.access import visible_entry
+from app.http.context import current
+from app.oauth.operations import REVOKE_TOKENS
+from app.staff.operations import CREATE_ROLE, INVITE
 from app.texts import short_text, whole_text, words_of
+from app.types import Document
+from app.users.mail import Mailer
+from app.users.operations import MAIL_RESET_CODE
 
 log = logging.getLogger("quartermaster")
 
@@ -67,6 +77,33 @@ blp = Blueprint("console", __name__, url_prefix=PREFIX)
 
 
 required = session.required
+# How long a page shows the notice of a form.
+NEWS = timedelta(minutes=10)
+NOTHING = "Nothing changed."
+NEWS_WITHOUT_ENTRY = {
+    "nothing": NOTHING,
+    "ended": "The sign-in was ended.",
+    "revoked": "The key was revoked.",
+    "recovery-code": "You signed in with a recovery code. It does not work again.",
+    "factor-off": "Your second factor is switched off.",
+    "factor-reset": "The second factor was reset. No mail could be sent: tell the person yourself.",
+    "asked": "Colleagues who may approve it see your request.",
+    "approved": "Approved: the batch can be run by the person who asked.",
+    "made": "Approved: the change is made.",
+    "declined": "The request was declined.",
+    "withdrawn": "The request was withdrawn.",
+    "cancelled": "The batch was cancelled.",
+    "batch-runs": "The batch was started.",
+    "paused": "The batch is paused.",
+    "batch-done": "The batch is done.",
+    "batch-refused": "All rows were refused: nothing was done.",
+}
+# Operations whose entries contain no changes.
+WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
+
+MAILED = (INVITE.name, MAIL_RESET_CODE.name)
+
+mailer = current(Mailer)
 
 
 def path_to(*parts: Any, **query: Any) -> str:
@@ -260,3 +297,46 @@ def see_other(path: str) -> Response:
     response.headers.update(HEADERS)
     checked: Response = response
     return checked
+
+
+def current_notice() -> Document | None:
+    """Return the notice of the form before this page, which the query names."""
+    mark = request.args.get("done", "")
+    if mark in NEWS_WITHOUT_ENTRY:
+        return notice(NEWS_WITHOUT_ENTRY[mark])
+    try:
+        return (
+            action_notice(mark) if mark.startswith(MARK) else entry_notice(mark) if mark else None
+        )
+    except QuartermasterError:
+        return None
+
+
+def notice(text: str, undo: str | None = None, action: str | None = None) -> Document:
+    """Return a notice; action is the id of an action that the game has not answered yet."""
+    return {"Text": text, "Undo": undo, "Action": action}
+
+
+def action_notice(mark: str) -> Document | None:
+    (action,) = cards([visible_action(mark.removeprefix(MARK))])
+    pending = action["Id"] if action["IsPending"] else None
+    return notice(action["News"], action=pending) if is_news(action) else None
+
+
+def entry_notice(entry_id: str) -> Document | None:
+    entry = visible_entry(entry_id)
+    if not is_news(entry):
+        return None
+    if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
+        return notice(NOTHING)
+    text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
+    if entry["Operation"] in MAILED and mailer.outbox:
+        text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
+    (served,) = history.serve([entry])
+    return notice(text, undo=entry_id if is_undoable(served) else None)
+
+
+def is_news(record: Document) -> bool:
+    """Tell whether the caller has just made a change: the URL may be old, or somebody else's."""
+    is_own = record["By"].get("UserId") == guard.caller().id
+    return is_own and users.now() - record["At"] <= NEWS

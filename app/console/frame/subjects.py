@@ -15,13 +15,12 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
 from app.console.history.tables import changes_of, timeline
-from app.console.home.recently_viewed import remember
-from app.console.session.sessions import SAFE_METHODS
+from app.console.session.sessions import SAFE_METHODS, cookie, set_cookie
 from app.console.stores import cursors, players, users
 from app.errors import NotFound
 from app.moderation.domain import penalties_in_force
 from app.moderation.penalties import BAN, MUTE
-from app.naming import SEARCH_LENGTH, Lookup
+from app.naming import SEARCH_LENGTH, Lookup, parse_guid
 from app.notes.domain import visible_notes
 from app.paging import Page
 from app.types import Document, whole
@@ -33,6 +32,9 @@ MOST_COUNTED = 1000
 LAST_CHANGES = 6
 # The tabs with the same template for players and users.
 SHARED_TABS = ("history", "notes")
+RECENT_COOKIE = "quartermaster-recent"
+MOST_RECENT = 8
+DAYS_30 = 30 * 24 * 3600
 
 
 def text_of(value: Any) -> str:
@@ -243,3 +245,41 @@ def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:
     """Remove the offers to undo changes of somebody who no longer exists."""
     for entry in entries:
         entry["CanUndo"] = entry["CanUndo"] and entry is but
+
+
+class Visited(NamedTuple):
+    """A recently viewed player or user."""
+
+    kind: str
+    id: str
+    name: str = ""
+
+
+def remember(response: Response, kind: str, id_: str) -> None:
+    """Put a player or a user first in the cookie."""
+    newest = Visited(kind, id_)
+    others = [visited for visited in _visited() if visited != newest]
+    marks = [f"{one.kind[0]}{one.id}" for one in [newest, *others][:MOST_RECENT]]
+    # Bound to the account, because several people may share a browser.
+    value = ".".join([guard.caller().id, *marks])
+    set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=DAYS_30)
+
+
+def recent() -> list[Visited]:
+    """Return whom the caller has viewed, the latest first, without deleted ones."""
+    visited = _visited()
+    ids = {kind: [one.id for one in visited if one.kind == kind] for kind in ("players", "users")}
+    found = {"players": players.get_many(ids["players"], "Name"), "users": {}}
+    if guard.caller().may(Permission.USERS_READ):
+        found["users"] = users.get_many(ids["users"], "Name")
+    known = [one for one in visited if one.id in found[one.kind]]
+    return [one._replace(name=str(found[one.kind][one.id].get("Name"))) for one in known]
+
+
+def _visited() -> list[Visited]:
+    owner, *marks = cookie(RECENT_COOKIE).split(".")[: MOST_RECENT + 1]
+    if owner != guard.caller().id:
+        return []
+    kinds = {"p": "players", "u": "users"}
+    found = [(kinds.get(mark[:1]), parse_guid(mark[1:])) for mark in marks]
+    return [Visited(kind, id_) for kind, id_ in found if kind and id_]

@@ -40,7 +40,6 @@ from app.types import Document
 ARGUMENTS = ActionListArgs()
 KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
 ACTIONS_SHOWN = 20
-LAST_CHANGES = 8
 # A server that has not polled for so long was removed.
 SERVERS_SHOWN_FOR = timedelta(days=1)
 
@@ -90,7 +89,7 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
         plot=online_plot(samples.since(interval_of(now) - DAY), now),
         found=found,
         actions=found.values if found else [],
-        entries=last_changes(LAST_CHANGES),
+        entries=last_changes(),
         curls={
             "actions": get_curl("actions", **(found.wanted if found else {})),
             "events": get_curl("events", after="now"),

@@ -1,4 +1,4 @@
-"""Sentences about entries of history. Pure."""
+"""Sentences about entries of history, and about the rows of batches. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from app.operations import BY_CHANGES, NOTICE, find_operation, object_arguments
-from app.texts import Names, name_of, sentence, short_text, words_of
+from app.console.frame.times import parsed
+from app.operations import BY_CHANGES, NOTICE, batch_operations, find_operation, object_arguments
+from app.texts import Names, name_of, sentence, short_text, whole_text, words_of
 from app.types import Document, whole
 
 MINUS = "\N{MINUS SIGN}"
@@ -20,6 +21,15 @@ ITEM_FIELDS = ("ItemId", "BagId", "StatBuffs")
 RAW = ("Event", "Item")
 # The sides of a change, each with the sign of its value.
 SIDES = (("Before", -1), ("After", 1))
+# The labels of the filters on the page of a batch.
+FILTER_LABELS = {
+    "By": "made by",
+    "Key": "with the key",
+    "Operation": "with the operation",
+    "Item": "about",
+    "From": "from",
+    "To": "before",
+}
 
 
 class Line(NamedTuple):
@@ -216,3 +226,46 @@ def duration(seconds: int) -> str:
             count = seconds // size
             return f"{count:,} {unit}{'' if count == 1 else 's'}"
     return "less than a minute"
+
+
+class Bar(NamedTuple):
+    """The lengths of the parts of a progress bar, in thousandths."""
+
+    done: float
+    ready: float
+    refused: float
+
+
+def bar(counts: Document) -> Bar:
+    rows = sum(counts[name] for name in ("Done", "Ready", "Refused")) or 1
+    return Bar(*(1000 * counts[name] / rows for name in ("Done", "Ready", "Refused")))
+
+
+def ids_in_rows(rows: Iterable[Document]) -> set[str]:
+    """Return the ids of the catalogue objects in rows and in their refusals."""
+    found = set()
+    for row in rows:
+        found |= {row["Arguments"].get(name) for name in object_arguments()}
+        found |= set(GUID.findall(row["Why"] or ""))
+    return {id_ for id_ in found if isinstance(id_, str)}
+
+
+def row_sentence(row: Document, names: Names) -> str:
+    """Return a sentence about what a row does."""
+    found = batch_operations()[row["Operation"]].batch
+    return sentence(found.order if found else "", **named_arguments(row["Arguments"], names))
+
+
+def has_arguments(row: Document) -> bool:
+    """Tell whether a row has the arguments of its operation; a malformed row has none."""
+    return row["Operation"] is not None and bool(row["Arguments"])
+
+
+def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:
+    """Return the filters of the changes that a batch undoes, as labels and texts."""
+    texts = {name: str(value) for name, value in chosen.items()}
+    if "Item" in chosen:
+        texts["Item"] = name_of(chosen["Item"], names)
+    for name in chosen.keys() & {"From", "To"}:
+        texts[name] = whole_text(parsed(texts[name]) or texts[name])
+    return [(label, texts[name]) for name, label in FILTER_LABELS.items() if name in chosen]

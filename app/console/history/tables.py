@@ -22,13 +22,14 @@ from app.texts import Names, whole_text, words_of
 from app.types import Document, whole
 
 NOT_KEPT = "not kept"
+LAST_CHANGES = 8
 
 
-def last_changes(count: int) -> list[Document]:
+def last_changes() -> list[Document]:
     """Return the latest changes to anything, if the caller may look at history."""
     if not guard.caller().may(Permission.HISTORY_READ):
         return []
-    return table_entries(search({}, count).values)
+    return table_entries(search({}, LAST_CHANGES).values)
 
 
 def may_undo(entry: Document) -> bool:
@@ -86,34 +87,32 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
             **event,
             "IsEvent": True,
             "What": WORDS.get(event["Kind"], words_of(event["Kind"])),
-            "Lines": [_item_line(item, names) for item in event["Items"]],
+            "Lines": [
+                sentences.Line(sentences.item_text(item, names), whole(item["Quantity"]) or 0)
+                for item in event["Items"]
+            ],
             "WithName": known.get(event["With"], {}).get("Name"),
         }
         for event in events
     ]
 
 
-def _item_line(item: Document, names: Names) -> sentences.Line:
-    return sentences.Line(sentences.item_text(item, names), whole(item["Quantity"]) or 0)
-
-
 def table_entries(entries: Any) -> list[Document]:
     """Return public entries with the texts for a table."""
     served = list(entries)
     names = objects.names_of(sentences.ids_in(served)) if served else {}
-    return [_table_entry(entry, names) for entry in served]
-
-
-def _table_entry(entry: Document, names: Names) -> Document:
-    lines = sentences.lines(entry, names)
-    return {
-        **entry,
-        "Lines": lines,
-        "Text": ", ".join(line.text for line in lines),
-        "ArgumentTexts": sentences.argument_texts(entry, names),
-        "CanUndo": is_undoable(entry),
-        "Changes": [_change_texts(change, names) for change in entry["Changes"]],
-    }
+    shown = []
+    for entry in served:
+        lines = sentences.lines(entry, names)
+        texts = {
+            "Lines": lines,
+            "Text": ", ".join(line.text for line in lines),
+            "ArgumentTexts": sentences.argument_texts(entry, names),
+            "CanUndo": is_undoable(entry),
+            "Changes": [_change_texts(change, names) for change in entry["Changes"]],
+        }
+        shown.append({**entry, **texts})
+    return shown
 
 
 def _change_texts(change: Document, names: Names) -> Document:

@@ -9,13 +9,12 @@ from flask import Response, request
 from app.auth import guard
 from app.auth.permissions import Permission, SignedIn
 from app.console.forms.object_names import plain, suggestions
-from app.console.frame.icons import item_icon
 from app.console.frame.pages import blp, page, render, required
-from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, total_text
+from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent, total_text
 from app.console.game.actions import coming_restart, game_stopped
 from app.console.health.views import day_plots
 from app.console.history.tables import last_changes
-from app.console.home.recently_viewed import recent
+from app.console.players.slots import item_icon
 from app.console.stores import users
 from app.errors import NotFound
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
@@ -23,7 +22,6 @@ from app.objects.domain import parse_type
 from app.paging import Page
 
 MOST_FOUND = 10
-LAST_CHANGES = 8
 ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}
 
 
@@ -44,7 +42,7 @@ def home() -> Response:
         game_stopped=game_stopped() if sees_players else None,
         restart=coming_restart() if sees_players else None,
         recent=recent() if sees_players else [],
-        entries=last_changes(LAST_CHANGES),
+        entries=last_changes(),
         plots=day_plots() if sees_players else [],
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response
 
 from app.api_keys.management import list_keys
+from app.api_keys.operations import CREATE_KEY
 from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.declared import Target
@@ -21,7 +22,7 @@ from app.console.users.views import user_page
 from app.errors import NotFound
 from app.naming import Lookup
 from app.oauth.sign_ins import owner
-from app.types import Document, whole
+from app.types import Document
 
 
 def own_keys_page(
@@ -54,48 +55,29 @@ def keys_part(
     keys = []
     for record in records:
         about = target(f"{path}/{record['Id']}", record["Id"], record["Name"])
-        forms = forms_on([ROTATE, REVOKE], about, sent, record["Id"])
-        keys.append({**key_card(record, names), "Forms": forms.values()})
+        keys.append(
+            {
+                **record,
+                "HasEnded": record["ExpiresAt"] <= users.now(),
+                "ItemNames": [names.get(id_) or id_ for id_ in items_of(record)],
+                "Forms": forms_on([ROTATE, REVOKE], about, sent, record["Id"]).values(),
+            }
+        )
     # A submitted form whose key is not listed: somebody has revoked it meanwhile.
     is_lost = sent and sent.form is not CREATE and all(sent not in key["Forms"] for key in keys)
+    entry = made.entry if made else None
+    is_new = bool(entry and entry["Operation"] == CREATE_KEY.name)
     return {
         "keys": keys,
         "owner_id": account["_id"],
-        "made": made and {"record": made.answer, "is_new": is_new(made)},
+        "made": made and {"record": made.answer, "is_new": is_new},
         "lost": [sent] if is_lost else [],
         "forms": forms_on([CREATE], target(path), sent),
     }
 
 
-def key_card(record: Document, names: dict[str, str]) -> Document:
-    """Return the card of a key; names are those of items, by id."""
-    addresses, budget = record["Addresses"], record["Budget"] or {}
-    return {
-        **record,
-        "HasEnded": record["ExpiresAt"] <= users.now(),
-        "Addresses": texts_in(addresses),
-        "Budget": {
-            "LargestQuantity": whole(budget.get("LargestQuantity")),
-            "ItemsPerDay": whole(budget.get("ItemsPerDay")),
-            "Items": [names.get(id_) or id_ for id_ in items_of(record)],
-        },
-        "HasAddresses": addresses is not None,
-        "HasBudget": record["Budget"] is not None,
-    }
-
-
 def items_of(record: Document) -> list[str]:
-    return texts_in((record["Budget"] or {}).get("Items"))
-
-
-def texts_in(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-
-
-def is_new(made: Applied) -> bool:
-    """Tell whether a key was created, not rotated."""
-    entry = made.entry
-    return entry is not None and entry["Operation"] == "create-key"
+    return (record["Budget"] or {}).get("Items") or []
 
 
 def find_key(key: Lookup | None = None, key_id: str = "") -> Found:

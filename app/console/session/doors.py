@@ -56,7 +56,7 @@ def door(
     error = sent.error
     if isinstance(error, TokenRefused):
         status = status or (403 if error.code == "access_denied" else 400)
-    fields = {"token": session.visit_token(), **hidden}
+    fields = {"token": session.vault.seal(session.FORM, session.visit_secret()), **hidden}
     optional = {"lead": "", "company": "", "has_form": True, "links": {}, "keeps": "asked"}
     response = page(
         "session/door.html",
@@ -64,7 +64,8 @@ def door(
         **{**optional, **context},
         **{"sent": sent, "action": action, "hidden": fields},
     )
-    session.begin_visit(response)
+    # Its forms need this cookie.
+    session.set_cookie(response, session.VISIT_COOKIE, session.visit_secret(), samesite="Strict")
     return response
 
 

@@ -83,7 +83,10 @@ def identify() -> Caller:
         # End the session permanently, even if the account gets the role back.
         _revoke(session)
         raise AccessEnded
-    if caller.rights.needs_second_factor and not _is_open_without_factor():
+    endpoint = request.endpoint or ""
+    # Open to somebody who must set up a second factor first.
+    is_open = endpoint == "console.sign_out" or endpoint.startswith("console.second-factor_")
+    if caller.rights.needs_second_factor and not is_open:
         require_factor(caller)
     environ = current_environ()
     environ[SENDER] = caller.id
@@ -91,12 +94,6 @@ def identify() -> Caller:
         require_own_form(secret)
     environ[CALLER], environ[_SESSION] = caller, session
     return caller
-
-
-def _is_open_without_factor() -> bool:
-    """Return whether this page is open to somebody who must set up a second factor first."""
-    endpoint = request.endpoint or ""
-    return endpoint == "console.sign_out" or endpoint.startswith("console.second-factor_")
 
 
 def require_factor(caller: Caller) -> None:
@@ -165,15 +162,6 @@ def visit_secret() -> str:
     secret = cookie(VISIT_COOKIE) or secrets.token_urlsafe(16)
     visit: str = current_environ().setdefault(_VISIT, secret)
     return visit
-
-
-def visit_token() -> str:
-    return vault.seal(FORM, visit_secret())
-
-
-def begin_visit(response: Response) -> None:
-    """Set the cookie that the forms of a sign-in need."""
-    set_cookie(response, VISIT_COOKIE, visit_secret(), samesite="Strict")
 
 
 def require_own_form(secret: str) -> None:

@@ -217,13 +217,8 @@ class Actions:
         return valid_action(found)
 
     def list(self, filters: ActionFilters, size: int, after: bytes) -> CursorPage:
-        where = _query(filters)
-        if after:
-            where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}
-        found = [*map(valid_action, self._actions.find(where, sort=NEWEST_FIRST).limit(size + 1))]
-        is_last = len(found) <= size
-        following = None if is_last else newest_first.position(filters, found[size - 1])
-        return CursorPage(found[:size], following)
+        page = newest_first.read(self._actions, _query(filters), filters, size, after)
+        return page._replace(values=[*map(valid_action, page.values)])
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
         """Yield the actions about some documents, and those that an account requested."""

@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Any
 
 import bson
+from pymongo.collection import Collection
 
 from app.errors import InvalidCursor
+from app.paging import CursorPage
 from app.types import Document
 
 Position = tuple[datetime, str]
@@ -32,6 +34,17 @@ def after(position: Position) -> Document:
     """Return the filter for documents after a position; At bounds the index scan."""
     at, id_ = position
     return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
+
+
+def read(
+    collection: Collection[Document], where: Document, filters: Any, size: int, cursor: bytes | None
+) -> CursorPage:
+    """Return a page of the documents that match a filter, the newest first."""
+    if cursor:
+        where = {"$and": [where, after(parse(filters, cursor))]}
+    found = list(collection.find(where, sort=NEWEST_FIRST).limit(size + 1))
+    following = position(filters, found[size - 1]) if found[size:] else None
+    return CursorPage(found[:size], following)
 
 
 def within(filters: Any, cursor: bytes) -> bytes:
