@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from flask import Response, request
 
@@ -25,8 +24,6 @@ from app.console.history.sentences import (
     GUID,
     bar,
     filter_texts,
-    has_arguments,
-    ids_in_rows,
     lines,
     reverse_of,
     row_sentence,
@@ -38,6 +35,7 @@ from app.errors import Forbidden
 from app.history.access import visible_entries
 from app.http.parser import load
 from app.http.path_converters import path_guid
+from app.operations import object_arguments
 from app.paging import CursorPage
 from app.types import Document
 
@@ -95,6 +93,9 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     shown = public_batch(batch)
     found = ROWS.find(batch=batch)
     target = Target(path_to("batches", batch_id), batch_id, record=shown)
+    kinds, chosen = batch.get("Summary", []), batch.get("Undo") or {}
+    ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
+    names = objects.names_of([id_ for id_ in ids if id_])
     why_not = run_refusal(batch)
     offered = [form for form in (*FORMS, RESUME) if form.name != RESUME.name or not why_not]
     return render(
@@ -109,27 +110,11 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
         rows=found.values,
         why_not=why_not,
         forms=forms_on(offered, target, sent),
-        **plan_words(batch),
+        plan=[kind_sentence(kind, names) for kind in kinds],
+        title=title_of(batch, names),
+        # Which changes it undoes.
+        chosen=filter_texts(chosen, names),
     )
-
-
-def run_refusal(batch: Document) -> str:
-    """Return why the caller may not run a batch; empty if they may, or can ask for it."""
-    try:
-        access.require_permissions(guard.caller(), batch)
-    except Forbidden as error:
-        return str(error)
-    return ""
-
-
-def plan_words(batch: Document) -> dict[str, Any]:
-    """Return the texts about a batch: its kinds of rows, and which changes it undoes."""
-    kinds, chosen = batch.get("Summary", []), batch.get("Undo") or {}
-    ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
-    names = objects.names_of([id_ for id_ in ids if id_])
-    plan = [kind_sentence(kind, names) for kind in kinds]
-    title = title_of(batch, names)
-    return {"plan": plan, "title": title, "chosen": filter_texts(chosen, names)}
 
 
 ROWS = ListPage(
@@ -144,12 +129,25 @@ ROWS = ListPage(
 )
 
 
+def run_refusal(batch: Document) -> str:
+    """Return why the caller may not run a batch; empty if they may, or can ask for it."""
+    try:
+        access.require_permissions(guard.caller(), batch)
+    except Forbidden as error:
+        return str(error)
+    return ""
+
+
 def rows_with_words(batch: Document, args: Document, size: int) -> CursorPage:
     """Return rows with their texts; an undo describes its entry if the caller may see it."""
     page = access.list_rows(batch, args, size)
     rows = page.values
     found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
-    ids = ids_in_rows(rows) | entry_ids_in(found.values())
+    ids = entry_ids_in(found.values())
+    for row in rows:
+        arguments = [row["Arguments"].get(name) for name in object_arguments()]
+        ids |= {id_ for id_ in arguments if isinstance(id_, str)}
+        ids |= set(GUID.findall(row["Why"] or ""))
     # A refused row may have a name that the catalogue lacks.
     names = {id_: id_ for id_ in ids if not GUID.fullmatch(id_)} | objects.names_of(ids)
     undone = {
@@ -160,7 +158,7 @@ def rows_with_words(batch: Document, args: Document, size: int) -> CursorPage:
         {
             **row,
             "Undone": undone.get(row["Arguments"].get("Id", "")),
-            "Text": row_sentence(row, names) if has_arguments(row) else row["Operation"] or "",
+            "Text": row_sentence(row, names),
             "Why": with_names(row["Why"] or row["Warning"] or "", names),
         }
         for row in rows

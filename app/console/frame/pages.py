@@ -300,43 +300,36 @@ def see_other(path: str) -> Response:
 
 
 def current_notice() -> Document | None:
-    """Return the notice of the form before this page, which the query names."""
+    """Return the notice of the form before this page, which the query names.
+
+    Its Action is the id of an action that the game has not answered yet.
+    """
     mark = request.args.get("done", "")
-    if mark in NEWS_WITHOUT_ENTRY:
-        return notice(NEWS_WITHOUT_ENTRY[mark])
+    notice = {"Text": NEWS_WITHOUT_ENTRY.get(mark, ""), "Undo": None, "Action": None}
+    if not mark or notice["Text"]:
+        return notice if mark else None
     try:
-        return (
-            action_notice(mark) if mark.startswith(MARK) else entry_notice(mark) if mark else None
-        )
+        if mark.startswith(MARK):
+            (record,) = cards([visible_action(mark.removeprefix(MARK))])
+            pending = record["Id"] if record["IsPending"] else None
+            notice |= {"Text": record["News"], "Action": pending}
+        else:
+            record = visible_entry(mark)
+            text = entry_text(record)
+            (served,) = history.serve([record])
+            can_undo = text != NOTHING and is_undoable(served)
+            notice |= {"Text": text, "Undo": mark if can_undo else None}
     except QuartermasterError:
         return None
+    # The URL may be old, or somebody else's.
+    is_own = record["By"].get("UserId") == guard.caller().id
+    return notice if is_own and users.now() - record["At"] <= NEWS else None
 
 
-def notice(text: str, undo: str | None = None, action: str | None = None) -> Document:
-    """Return a notice; action is the id of an action that the game has not answered yet."""
-    return {"Text": text, "Undo": undo, "Action": action}
-
-
-def action_notice(mark: str) -> Document | None:
-    (action,) = cards([visible_action(mark.removeprefix(MARK))])
-    pending = action["Id"] if action["IsPending"] else None
-    return notice(action["News"], action=pending) if is_news(action) else None
-
-
-def entry_notice(entry_id: str) -> Document | None:
-    entry = visible_entry(entry_id)
-    if not is_news(entry):
-        return None
+def entry_text(entry: Document) -> str:
     if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
-        return notice(NOTHING)
+        return NOTHING
     text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
     if entry["Operation"] in MAILED and mailer.outbox:
         text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
-    (served,) = history.serve([entry])
-    return notice(text, undo=entry_id if is_undoable(served) else None)
-
-
-def is_news(record: Document) -> bool:
-    """Tell whether the caller has just made a change: the URL may be old, or somebody else's."""
-    is_own = record["By"].get("UserId") == guard.caller().id
-    return is_own and users.now() - record["At"] <= NEWS
+    return text

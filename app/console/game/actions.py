@@ -29,37 +29,32 @@ def cards(found: Iterable[Document]) -> list[Document]:
     """Return actions as pages show them, with the names of maps."""
     now = actions.now()
     records = [public_action(action, now) for action in found]
-    ids = {id_ for record in records for id_ in map_ids(record) if isinstance(id_, str)}
-    names = objects.names_of(ids) if ids else {}
-    return [card(record, names, now) for record in records]
-
-
-def map_ids(action: Document) -> list[Any]:
-    subject = action["Subject"]
-    items = [item.get("ItemId") for item in _items(action)]
-    place = subject["Id"] if subject["Kind"] == "map" else None
-    return [action["Arguments"].get("MapId"), place, *items]
+    ids: list[Any] = []
+    for record in records:
+        ids += [record["Arguments"].get("MapId"), *(i.get("ItemId") for i in _items(record))]
+        ids += [record["Subject"]["Id"]] if record["Subject"]["Kind"] == "map" else []
+    known = {id_ for id_ in ids if isinstance(id_, str)}
+    names = objects.names_of(known) if known else {}
+    shown = []
+    for record in records:
+        is_pending = record["State"] in PENDING
+        words = {
+            "What": what(record, names),
+            "Order": order(record, names),
+            "Whom": whom(record["Subject"], names),
+            "StateWord": STATES.get(record["State"], record["State"]),
+            "News": notice(record, names),
+            "IsPending": is_pending,
+            "IsFollowed": is_pending and now - record["At"] < FOLLOWED,
+            "IsBad": record["State"] in ("failed", "lapsed"),
+        }
+        shown.append({**record, **words})
+    return shown
 
 
 def _items(action: Document) -> list[Document]:
     items = action["Arguments"].get("Items")
     return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
-
-
-def card(action: Document, names: Names, now: datetime) -> Document:
-    """Return the card of a public action; names are those of maps, by id."""
-    is_pending = action["State"] in PENDING
-    return {
-        **action,
-        "What": what(action, names),
-        "Order": order(action, names),
-        "Whom": whom(action["Subject"], names),
-        "StateWord": STATES.get(action["State"], action["State"]),
-        "News": notice(action, names),
-        "IsPending": is_pending,
-        "IsFollowed": is_pending and now - action["At"] < FOLLOWED,
-        "IsBad": action["State"] in ("failed", "lapsed"),
-    }
 
 
 def whom(subject: Document, names: Names) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from app.console.frame.times import parsed
@@ -110,61 +111,44 @@ def _change_lines(changes: Iterable[Document], names: Names) -> list[Line]:
                 if _is_slot(slot := change[side]):
                     items[slot["ItemId"]] += sign * (whole(slot.get("Quantity")) or 0)
         else:
-            others += _LINES.get(root, _field_lines)(change, names)
+            others += _other_lines(change, names)
     return [Line(name_of(id_, names), count) for id_, count in items.items()] + others
 
 
-def _spell_lines(change: Document, names: Names) -> list[Line]:
-    return [Line(name_of(change[side], names), sign) for side, sign in SIDES if change[side]]
+def _other_lines(change: Document, names: Names) -> list[Line]:
+    """Return the lines about a change of anything but items, by its field."""
+    before, after = change["Before"], change["After"]
+    root, _, place = change["Path"].partition(".")
+    if root == "Spells":
+        return [Line(name_of(change[side], names), sign) for side, sign in SIDES if change[side]]
+    if root == "Notes":
+        return [Line("Note hidden or shown again")]
+    if root == "DeletedAt":
+        return [Line("Deleted" if after else "Brought back")]
+    if root == "NeedsSecondFactor":
+        return [Line(f"Second factor {'required' if after else 'no longer required'}")]
+    if root == "Name" and before is None and after is None:
+        return [Line("Renamed")]
+    if root in ("Roles", "GroupRoles", "Permissions"):
+        former, held = (side if isinstance(side, list) else [] for side in (before, after))
+        added = [f"+{name}" for name in held if name not in former]
+        removed = [f"{MINUS}{name}" for name in former if name not in held]
+        return [Line(f"{change['Path']}: {', '.join([*added, *removed]) or 'in another order'}")]
+    label: str = change["Path"]
+    text: Callable[[Any], str] = partial(value_text, names=names)
+    if root == "Variables":
+        label, text = name_of(place, names), short_text
+    elif root == "Name":
+        label, text = "Renamed", short_text
+    elif root == "Limits":
+        # The path ends with a name such as ItemsPerDay.
+        label = " ".join(re.findall("[A-Z][a-z]*", place or "Limits")).capitalize()
+        text = _limit_text
+    return [Line(f"{label}: {text(before)} {ARROW} {text(after)}")]
 
 
-def _variable_lines(change: Document, names: Names) -> list[Line]:
-    variable = name_of(change["Path"].partition(".")[2], names)
-    return [Line(f"{variable}: {_arrow(change, short_text)}")]
-
-
-def _name_lines(change: Document, _: Names) -> list[Line]:
-    is_known = change["Before"] is not None or change["After"] is not None
-    return [Line(f"Renamed: {_arrow(change, short_text)}" if is_known else "Renamed")]
-
-
-def _list_lines(change: Document, _: Names) -> list[Line]:
-    """Return which texts were added to a list, and which removed from it."""
-    sides = (change["Before"], change["After"])
-    before, after = (side if isinstance(side, list) else [] for side in sides)
-    added = [f"+{name}" for name in after if name not in before]
-    removed = [f"{MINUS}{name}" for name in before if name not in after]
-    return [Line(f"{change['Path']}: {', '.join([*added, *removed]) or 'in another order'}")]
-
-
-def _limit_lines(change: Document, _: Names) -> list[Line]:
-    """Return how a limit of a role changed; the path ends with a name such as ItemsPerDay."""
-    words = re.findall("[A-Z][a-z]*", change["Path"].partition(".")[2] or "Limits")
-    told = _arrow(change, lambda most: "no limit" if most is None else short_text(most))
-    return [Line(f"{' '.join(words).capitalize()}: {told}")]
-
-
-def _field_lines(change: Document, names: Names) -> list[Line]:
-    return [Line(f"{change['Path']}: {_arrow(change, lambda value: value_text(value, names))}")]
-
-
-def _arrow(change: Document, text: Callable[[Any], str]) -> str:
-    return f"{text(change['Before'])} {ARROW} {text(change['After'])}"
-
-
-# The lines for a change, by field; items are summed over all containers instead.
-_LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
-    "Spells": _spell_lines,
-    "Variables": _variable_lines,
-    "Notes": lambda *_: [Line("Note hidden or shown again")],
-    "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
-    "Name": _name_lines,
-    "Limits": _limit_lines,
-    "NeedsSecondFactor": lambda change, _: [
-        Line(f"Second factor {'required' if change['After'] else 'no longer required'}")
-    ],
-    **dict.fromkeys(("Roles", "GroupRoles", "Permissions"), _list_lines),
-}
+def _limit_text(most: Any) -> str:
+    return "no limit" if most is None else short_text(most)
 
 
 def _is_slot(value: Any) -> bool:
@@ -241,24 +225,12 @@ def bar(counts: Document) -> Bar:
     return Bar(*(1000 * counts[name] / rows for name in ("Done", "Ready", "Refused")))
 
 
-def ids_in_rows(rows: Iterable[Document]) -> set[str]:
-    """Return the ids of the catalogue objects in rows and in their refusals."""
-    found = set()
-    for row in rows:
-        found |= {row["Arguments"].get(name) for name in object_arguments()}
-        found |= set(GUID.findall(row["Why"] or ""))
-    return {id_ for id_ in found if isinstance(id_, str)}
-
-
 def row_sentence(row: Document, names: Names) -> str:
-    """Return a sentence about what a row does."""
+    """Return a sentence about what a row does; a malformed row has no arguments."""
+    if row["Operation"] is None or not row["Arguments"]:
+        return row["Operation"] or ""
     found = batch_operations()[row["Operation"]].batch
     return sentence(found.order if found else "", **named_arguments(row["Arguments"], names))
-
-
-def has_arguments(row: Document) -> bool:
-    """Tell whether a row has the arguments of its operation; a malformed row has none."""
-    return row["Operation"] is not None and bool(row["Arguments"])
 
 
 def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:

@@ -35,11 +35,6 @@ from app.paging import CursorPage
 from app.texts import words_of
 from app.types import Document
 
-
-def operation_options() -> dict[str, str]:
-    return {"": "anything", **{name: words_of(name) for name in operation_names()}}
-
-
 # Made once: a schema costs more than what it reads.
 ARGUMENTS = HistoryArgs()
 # What planning the undo of several changes needs.
@@ -51,7 +46,12 @@ UNDO_FILTERS = (
     Field("item", "Item, spell or variable", suggest="item"),
     Field("from", "From", noun="The time", type="datetime-local"),
     Field("to", "Before", noun="The time", type="datetime-local"),
-    Field("operation", "What was done", type="select", options=operation_options),
+    Field(
+        "operation",
+        "What was done",
+        type="select",
+        options=lambda: {"": "anything", **{name: words_of(name) for name in operation_names()}},
+    ),
 )
 FILTERS = (
     Field("player", "Player"),

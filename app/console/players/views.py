@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,6 @@ from app.console.frame.subjects import (
     player_card,
     subject_page,
     user_card,
-    with_marks,
 )
 from app.console.game.actions import actions_part
 from app.console.players import slots
@@ -112,12 +110,23 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     except NotFound as error:
         id_ = key.id or players.get_id_ever(key)
         return gone_page("player", id_, tab, sent, error, describe_deleted)
-    (player,) = with_marks([player_card(record)], "UserId")
+    (player,) = PLAYERS.cards([record])
     id_, account = player["Id"], player["Account"]
     changes = changes_on_tab("player", id_, tab)
     owner = user_card(account) if account else None
     shown = {"player": player, "owner": owner, "tabs": FORMS, **changes}
-    content = CONTENTS[tab](maps, id_, sent) if tab in CONTENTS else {}
+    content: dict[str, Any] = {}
+    if tab == "items":
+        content = items_content(maps, id_, sent)
+    elif tab == "spells":
+        known = spells.known_spells(maps["Spells"])
+        content = {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
+    elif tab == "variables":
+        kept = named(variables.variable_records(maps["Variables"]), "VariableId")
+        by_name = sorted(kept, key=lambda variable: variable["Name"].casefold())
+        content = {"variables": by_name}
+    elif tab == "notes":
+        content = {"notes": notes.visible_notes(maps["Notes"])}
     values = {"itemid": content.get("chosen", "")}
     entries = changes["entries"]
     target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
@@ -172,20 +181,6 @@ def named(records: list[Document], id_field: str) -> list[Document]:
     return [{**record, "Name": name_of(record[id_field], names)} for record in records]
 
 
-def spells_content(held: Document, *_: Any) -> dict[str, Any]:
-    known = spells.known_spells(held["Spells"])
-    return {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
-
-
-def variables_content(held: Document, *_: Any) -> dict[str, Any]:
-    kept = named(variables.variable_records(held["Variables"]), "VariableId")
-    return {"variables": sorted(kept, key=lambda variable: variable["Name"].casefold())}
-
-
-def notes_content(held: Document, *_: Any) -> dict[str, Any]:
-    return {"notes": notes.visible_notes(held["Notes"])}
-
-
 def find_player(key: Lookup) -> Found:
     card = player_card(players.get(key))
     return Found(card["Id"], card["Name"])
@@ -198,13 +193,6 @@ MAPS = {
     "variables": ("Variables",),
     "notes": ("Notes",),
 }
-CONTENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "items": items_content,
-    "spells": spells_content,
-    "variables": variables_content,
-    "notes": notes_content,
-}
-
 PATH = "/players/<player:key>"
 register(
     Place(

@@ -17,18 +17,17 @@ from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
 from app.console.frame.lists import Columns, ListPage, columns, window_of
 from app.console.frame.lists import register as register_list
-from app.console.frame.pages import HEADERS, blp, path_to, required, see_other
+from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, required, see_other
 from app.console.frame.subjects import (
+    PLAYERS,
     USERS,
     changes_on_tab,
     gone_page,
     marks_of,
     marks_text,
     offer_no_undo,
-    player_card,
     subject_page,
     user_card,
-    with_marks,
 )
 from app.console.game.actions import actions_part
 from app.console.stores import cursors, erasures, personal_data, players, users
@@ -53,7 +52,6 @@ from app.users.store import RECORD
 
 TABS = ("account", "history", "notes", "keys", "sign-ins")
 READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT)
-SIGN_INS = 25
 
 # Returns the content of a tab from an account and its entries.
 Content = Callable[[Document, list[Document]], dict[str, Any]]
@@ -118,8 +116,18 @@ def user_page(
     if isinstance(user.get(ERASED_AT), datetime):
         return gone_page("user", id_, tab, sent, NotFound("user", key), describe_erased)
     changes = changes_on_tab("user", id_, tab)
-    show = content or CONTENTS.get(tab, lambda *_: {})
-    facts = {**account_facts(user), **show(user, changes["entries"])}
+    facts = account_facts(user)
+    if content:
+        facts |= content(user, changes["entries"])
+    elif tab == "account":
+        characters = PLAYERS.cards(players.list_of_user(id_))
+        facts |= {"characters": characters, **actions_part(id_)}
+    elif tab == "notes":
+        facts["notes"] = notes.visible_notes(user.get("Notes"))
+    elif tab == "sign-ins":
+        page = list_sign_ins(Lookup.parse(id_), PAGE_SIZE, request.args.get("after", ""))
+        following = cursors.write(page.next)
+        facts |= {"sign_ins": page.values, "next_sign_ins": following, "present": None}
     record = {**user, **facts["penalties"], **facts}
     target = Target(path_to("users", id_), id_, user["Name"], record, changes["entries"])
     shown = {"tabs": TABS, **changes, **facts}
@@ -149,28 +157,6 @@ def account_facts(user: Document) -> dict[str, Any]:
         "code": None if user["RoleNames"] or not guard.is_peer(user) else shown_code(user, now),
         "has_factor": has_factor(user),
     }
-
-
-def account_content(user: Document, _: Any) -> dict[str, Any]:
-    characters = map(player_card, players.list_of_user(user["_id"]))
-    return {"characters": with_marks(characters, "UserId"), **actions_part(user["_id"])}
-
-
-def notes_content(user: Document, _: Any) -> dict[str, Any]:
-    return {"notes": notes.visible_notes(user.get("Notes"))}
-
-
-def sign_ins_content(user: Document, _: Any) -> dict[str, Any]:
-    page = list_sign_ins(Lookup.parse(user["_id"]), SIGN_INS, request.args.get("after", ""))
-    following = cursors.write(page.next)
-    return {"sign_ins": page.values, "next_sign_ins": following, "present": None}
-
-
-CONTENTS: dict[str, Content] = {
-    "account": account_content,
-    "notes": notes_content,
-    "sign-ins": sign_ins_content,
-}
 
 
 def find_user(key: Lookup, **_: Any) -> Found:
