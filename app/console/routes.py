@@ -11,7 +11,6 @@ from flask import Flask, Response, request
 
 from app.auth import guard
 from app.console.approvals import views as approvals
-from app.console.batches import new_batch
 from app.console.batches import views as batches
 from app.console.catalogue import views as catalogue
 from app.console.frame import error_pages, files, pages
@@ -31,7 +30,7 @@ from app.errors import NotFound
 # Importing a module registers its pages.
 PAGES = (
     *(sign_in, second_factor, home, players, users, keys, game, history),
-    *(new_batch, batches, approvals, catalogue, report, health, staff, error_pages),
+    *(batches, approvals, catalogue, report, health, staff, error_pages),
 )
 
 

@@ -19,7 +19,6 @@ from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import path_to, redirect_with_notice, render
 from app.console.history.sentences import GUID, Line, argument_texts, lines_text
 from app.console.history.tables import table_entries
@@ -40,18 +39,16 @@ def find_requests(wanted: Document, size: int) -> CursorPage:
     return page._replace(values=[*map(with_words, access.served(page.values))])
 
 
-register_list(
-    ListPage(
-        "/approvals",
-        (SignedIn.ANYBODY,),
-        find_requests,
-        columns(
-            "At State Operation Subject Reason By DecidedBy Why Id",
-            Plan=lines_text,
-        ),
-        (Field("state", "State", type="select", value="waiting", options=lambda: TABS),),
-        "approvals/list.html",
-    )
+ListPage(
+    "/approvals",
+    (SignedIn.ANYBODY,),
+    find_requests,
+    columns(
+        "At State Operation Subject Reason By DecidedBy Why Id",
+        Plan=lines_text,
+    ),
+    (Field("state", "State", type="select", value="waiting", options=lambda: TABS),),
+    "approvals/list.html",
 )
 
 

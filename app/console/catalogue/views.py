@@ -12,7 +12,6 @@ from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import Listed, ListPage, columns, search_text, window_of
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
 from app.console.players.forms import VALUE
@@ -65,19 +64,17 @@ def about_type(_: Listed, type_name: str) -> dict[str, Any]:
     return {"type": type_, "types": types, "title": label(type_)}
 
 
-CATALOGUE = register_list(
-    ListPage(
-        "/catalogue/<type_name>",
-        (Permission.PLAYERS_READ,),
-        find_objects,
-        columns(
-            "Name Type Id",
-            Fields=lambda record: "; ".join(f"{k}: {whole_text(v)}" for k, v in record["Facts"]),
-        ),
-        (Field("search", "Name"),),
-        "catalogue/list.html",
-        about_type,
-    )
+CATALOGUE = ListPage(
+    "/catalogue/<type_name>",
+    (Permission.PLAYERS_READ,),
+    find_objects,
+    columns(
+        "Name Type Id",
+        Fields=lambda record: "; ".join(f"{k}: {whole_text(v)}" for k, v in record["Facts"]),
+    ),
+    (Field("search", "Name"),),
+    "catalogue/list.html",
+    about_type,
 )
 
 

@@ -72,7 +72,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True)
 class ListPage:
-    """A list with its page, and with a file if it has columns."""
+    """A list with its page, and with a file if it has columns. A declaration adds the views."""
 
     path: str
     needs: tuple[Need, ...]
@@ -87,6 +87,14 @@ class ListPage:
     about: Callable[..., dict[str, Any]] = lambda *_, **__: {}
     # Whether its page shows why a filter was refused; otherwise that gets an error page.
     shows_refusal: bool = False
+
+    def __post_init__(self) -> None:
+        """Add the views of its page, if it has one of its own, and of its file."""
+        views = {"": self.show} if self.template else {}
+        views |= {".csv": self.download} if self.columns else {}
+        for suffix, view in views.items():
+            path = f"{self.path}{suffix}"
+            blp.add_url_rule(path, re.sub(r"\W+", "_", path), required(*self.needs)(view))
 
     def wanted(self) -> dict[str, str]:
         """Return the filters in the query; one with a default ignores an unknown value."""
@@ -128,15 +136,6 @@ class ListPage:
             lambda after: self.part(after, ROWS_AT_ONCE, **place),
             lambda record: [cell(record) for cell in shown.values()],
         )
-
-
-def register(declared: ListPage) -> ListPage:
-    """Add the views of a list: its page, if it has one of its own, and its file."""
-    views = {"": declared.show} if declared.template else {}
-    for suffix, view in {**views, ".csv": declared.download}.items():
-        path = f"{declared.path}{suffix}"
-        blp.add_url_rule(path, re.sub(r"\W+", "_", path), required(*declared.needs)(view))
-    return declared
 
 
 def search_text(wanted: Document) -> str | None:

@@ -14,7 +14,6 @@ from app.console.forms.object_names import plain
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
@@ -50,27 +49,23 @@ def search(wanted: Document, size: int) -> CursorPage:
 
 
 COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
-ACTIONS = register_list(
-    ListPage(
-        "/game",
-        (Permission.GAME_ACT,),
-        search,
-        COLUMNS,
-        (
-            Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
-            Field("player", "Player", suggest="player"),
-            Field("user", "User"),
-        ),
-        shows_refusal=True,
-    )
+ACTIONS = ListPage(
+    "/game",
+    (Permission.GAME_ACT,),
+    search,
+    COLUMNS,
+    (
+        Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
+        Field("player", "Player", suggest="player"),
+        Field("user", "User"),
+    ),
+    shows_refusal=True,
 )
-MESSAGES = register_list(
-    ListPage(
-        "/chat",
-        (Permission.GAME_ACT,),
-        lambda wanted, size: search({"kind": "chat", **wanted}, size),
-        COLUMNS,
-    )
+MESSAGES = ListPage(
+    "/chat",
+    (Permission.GAME_ACT,),
+    lambda wanted, size: search({"kind": "chat", **wanted}, size),
+    COLUMNS,
 )
 
 

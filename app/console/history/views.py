@@ -18,7 +18,6 @@ from app.console.forms.object_names import resolve
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import Listed, ListPage, columns
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import done, local, path_to, render
 from app.console.frame.times import as_utc
 from app.console.history.sentences import GUID, lines_text, with_names
@@ -71,23 +70,21 @@ def about_history(found: Listed) -> dict[str, Any]:
     return {"undo_all": undo_all_path(found.wanted) if may_undo_all else None}
 
 
-register_list(
-    ListPage(
-        "/history",
-        (Permission.HISTORY_READ,),
-        search,
-        columns(
-            "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
-            Kind=lambda entry: entry["Subject"]["Kind"],
-            SubjectId=lambda entry: entry["Subject"]["Id"],
-            Result=lines_text,
-            Key=lambda entry: entry["By"]["Key"],
-        ),
-        FILTERS,
-        "history/list.html",
-        about_history,
-        shows_refusal=True,
-    )
+ListPage(
+    "/history",
+    (Permission.HISTORY_READ,),
+    search,
+    columns(
+        "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
+        Kind=lambda entry: entry["Subject"]["Kind"],
+        SubjectId=lambda entry: entry["Subject"]["Id"],
+        Result=lines_text,
+        Key=lambda entry: entry["By"]["Key"],
+    ),
+    FILTERS,
+    "history/list.html",
+    about_history,
+    shows_refusal=True,
 )
 
 
@@ -96,22 +93,20 @@ def find_timeline(wanted: Document, size: int, key: Lookup) -> CursorPage:
 
 
 # Of a player: changes, and what the game reported.
-register_list(
-    ListPage(
-        "/players/<player:key>/history",
-        (Permission.PLAYERS_READ, Permission.HISTORY_READ),
-        find_timeline,
-        columns(
-            "At",
-            What=lambda row: row.get("Operation") or row["Kind"],
-            Result=lines_text,
-            Reason=lambda row: row.get("Reason") or row.get("Text"),
-            By=lambda row: row.get("By") or "the game",
-            Via=lambda row: row.get("Via"),
-            With=lambda row: row.get("WithName"),
-            Id=itemgetter("Id"),
-        ),
-    )
+ListPage(
+    "/players/<player:key>/history",
+    (Permission.PLAYERS_READ, Permission.HISTORY_READ),
+    find_timeline,
+    columns(
+        "At",
+        What=lambda row: row.get("Operation") or row["Kind"],
+        Result=lines_text,
+        Reason=lambda row: row.get("Reason") or row.get("Text"),
+        By=lambda row: row.get("By") or "the game",
+        Via=lambda row: row.get("Via"),
+        With=lambda row: row.get("WithName"),
+        Id=itemgetter("Id"),
+    ),
 )
 
 

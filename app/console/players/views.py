@@ -13,7 +13,6 @@ from app.console.forms.declared import Field, Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
 from app.console.frame.lists import Listed, ListPage, columns, search_text
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import PAGE_SIZE, path_to
 from app.console.frame.subjects import (
     PLAYERS,
@@ -79,28 +78,24 @@ NEEDS = (Permission.PLAYERS_READ,)
 COLUMNS = columns(
     "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
 )
-register_list(
-    ListPage(
-        "/players",
-        NEEDS,
-        # The list offers a batch for all whom a search has found, so it counts as many.
-        partial(PLAYERS.find, most=MOST_PLAYERS),
-        COLUMNS,
-        PLAYERS.filters,
-        "players/list.html",
-        about_players,
-    )
+ListPage(
+    "/players",
+    NEEDS,
+    # The list offers a batch for all whom a search has found, so it counts as many.
+    partial(PLAYERS.find, most=MOST_PLAYERS),
+    COLUMNS,
+    PLAYERS.filters,
+    "players/list.html",
+    about_players,
 )
-register_list(
-    ListPage(
-        "/players/online",
-        NEEDS,
-        find_online,
-        COLUMNS,
-        (Field("page", "Page"),),
-        "players/online.html",
-        about_online,
-    )
+ListPage(
+    "/players/online",
+    NEEDS,
+    find_online,
+    COLUMNS,
+    (Field("page", "Page"),),
+    "players/online.html",
+    about_online,
 )
 
 

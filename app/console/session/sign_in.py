@@ -94,15 +94,11 @@ class SignInEnded(Invalid):
         super().__init__("The sign-in took too long, or the account has changed. Sign in again.")
 
 
-@blp.get("/sign-in")
-@guard.public
-def show_sign_in() -> Response:
-    return sign_in_page(request.args.get("back", ""))
-
-
-@blp.post("/sign-in")
+@blp.route("/sign-in", methods=["GET", "POST"])
 @guard.public
 def sign_in() -> Response:
+    if request.method in session.SAFE_METHODS:
+        return sign_in_page(request.args.get("back", ""))
     fields = posted()
     back = fields.get("back", "")
     try:
@@ -239,15 +235,11 @@ def own_address() -> str:
     return f"{request.scheme}://{request.host}{path_to('sign-in', 'company', 'callback')}"
 
 
-@blp.get("/invitation")
-@guard.public
-def show_invitation() -> Response:
-    return invitation_page(Submission(CHOOSE_PASSWORD))
-
-
-@blp.post("/invitation")
+@blp.route("/invitation", methods=["GET", "POST"])
 @guard.public
 def accept_invitation() -> Response:
+    if request.method in session.SAFE_METHODS:
+        return invitation_page(Submission(CHOOSE_PASSWORD))
     sent = Submission(CHOOSE_PASSWORD, posted())
 
     def choose() -> None:

@@ -14,7 +14,6 @@ from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.frame.subjects import moment_of, text_of
 from app.console.history.tables import changes_of
@@ -140,25 +139,21 @@ def find_role(role: str) -> Found:
     return Found(roles.get(role)["_id"], role)
 
 
-register_list(
-    ListPage(
-        "/staff",
-        NEEDS,
-        lambda *_: CursorPage(people(staff.walk(*READS)), None),
-        columns(
-            "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
-            Roles=lambda one: ", ".join(one["Shown"]),
-            ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
-        ),
-    )
+ListPage(
+    "/staff",
+    NEEDS,
+    lambda *_: CursorPage(people(staff.walk(*READS)), None),
+    columns(
+        "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
+        Roles=lambda one: ", ".join(one["Shown"]),
+        ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
+    ),
 )
-register_list(
-    ListPage(
-        "/roles",
-        NEEDS,
-        lambda *_: CursorPage(listed_roles(), None),
-        columns("Name Text Count NeedsFactor"),
-    )
+ListPage(
+    "/roles",
+    NEEDS,
+    lambda *_: CursorPage(listed_roles(), None),
+    columns("Name Text Count NeedsFactor"),
 )
 place = partial(Place, needs=NEEDS)
 register(place("/staff", ("staff",), {"all": [INVITE_FORM]}, staff_page))

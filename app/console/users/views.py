@@ -16,7 +16,6 @@ from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
 from app.console.frame.lists import Columns, ListPage, columns, window_of
-from app.console.frame.lists import register as register_list
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, required, see_other
 from app.console.frame.subjects import (
     PLAYERS,
@@ -67,16 +66,14 @@ def user_columns() -> Columns:
     return columns(f"Name{email}", Id=itemgetter("_id"), Marks=marks_text, **roles)
 
 
-register_list(
-    ListPage(
-        "/users",
-        NEEDS,
-        USERS.find,
-        user_columns,
-        USERS.filters,
-        "users/list.html",
-        USERS.about,
-    )
+ListPage(
+    "/users",
+    NEEDS,
+    USERS.find,
+    user_columns,
+    USERS.filters,
+    "users/list.html",
+    USERS.about,
 )
 
 
@@ -88,19 +85,17 @@ def find_punished(penalty: Penalty, wanted: Document, size: int) -> Page:
 
 for state, penalty in (("banned", BAN), ("muted", MUTE)):
     shown: dict[str, Any] = {"penalty": penalty, "state": state}
-    register_list(
-        ListPage(
-            f"/users/{state}",
-            NEEDS,
-            partial(find_punished, penalty),
-            columns(
-                f"Name {penalty.until} {penalty.by} {penalty.reason}",
-                Id=itemgetter("_id"),
-                Marks=marks_text,
-            ),
-            template="users/punished.html",
-            about=lambda _, shown=shown: shown,
-        )
+    ListPage(
+        f"/users/{state}",
+        NEEDS,
+        partial(find_punished, penalty),
+        columns(
+            f"Name {penalty.until} {penalty.by} {penalty.reason}",
+            Id=itemgetter("_id"),
+            Marks=marks_text,
+        ),
+        template="users/punished.html",
+        about=lambda _, shown=shown: shown,
     )
 
 
@@ -149,7 +144,6 @@ def account_facts(user: Document) -> dict[str, Any]:
         "user": user,
         "marks": marks,
         "roles": user["RoleNames"],
-        "may_use_api": bool(user["RoleNames"]),
         "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": marks["Penalties"],
