@@ -62,17 +62,12 @@ def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Do
 
 
 def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
-    """Return the card of an account, with the fields that rules need."""
-    power, reset = user.get("Power"), user.get("Reset")
-    code = reset if isinstance(reset, dict) and isinstance(reset.get("Code"), str) else {}
+    """Return the card of an account, of which the store has repaired what a game damaged."""
     return {
         **user,
-        "Name": text_of(user.get("Name")) or str(user["_id"]),
-        "Email": text_of(user.get("Email")),
-        "Power": power if isinstance(power, dict) else {},
+        "Name": user["Name"] or str(user["_id"]),
         "RoleNames": all_role_names({**user}),
-        "Reset": code if isinstance(code.get("ExpiresAt"), datetime) else None,
-        "CreationDate": moment_of(user.get("CreationDate")),
+        "CreationDate": user.get("CreationDate"),
         "FormerName": former_name,
         "DeletedAt": None,
     }

@@ -38,12 +38,14 @@ def cards(found: Iterable[Document]) -> list[Document]:
     shown = []
     for record in records:
         is_pending = record["State"] in PENDING
+        somebody = whom(record["Subject"], names)
+        what, order = what_and_order(record, somebody, names)
         words = {
-            "What": what(record, names),
-            "Order": order(record, names),
-            "Whom": whom(record["Subject"], names),
+            "What": what,
+            "Order": order,
+            "Whom": somebody,
             "StateWord": STATES.get(record["State"], record["State"]),
-            "News": notice(record, names),
+            "News": notice(record, order, somebody),
             "IsPending": is_pending,
             "IsFollowed": is_pending and now - record["At"] < FOLLOWED,
             "IsBad": record["State"] in ("failed", "lapsed"),
@@ -65,58 +67,44 @@ def whom(subject: Document, names: Names) -> str:
     return str(subject["Name"] or subject["Id"])
 
 
-def what(action: Document, names: Names) -> str:
-    """Return what was requested, without the subject."""
-    if action["Kind"] in ("chat", LETTER):
+def what_and_order(action: Document, somebody: str, names: Names) -> tuple[str, str]:
+    """Return what was requested, without the subject, and with it: kick Amelia."""
+    kind, arguments = action["Kind"], action["Arguments"]
+    message = arguments.get("Message")
+    if kind == RESTART:
+        minutes = arguments.get("Minutes")
+        after = f"after {minutes} {'minute' if minutes == 1 else 'minutes'}"
+        return f"Restart {after}: “{message}”", f"restart {after}"
+    if kind == GUILD_VARIABLE:
+        return "Set a variable", f"set a variable of {somebody}"
+    if kind in ("chat", LETTER):
         given = [
             f"{short_text(item.get('Quantity'))} {name_of(item.get('ItemId'), names)}"
             for item in _items(action)
         ]
-        return ", ".join([f"“{action['Arguments'].get('Message')}”", *given])
-    if action["Kind"] == RESTART:
-        asked = order(action, names)
-        return f"{asked[:1].upper()}{asked[1:]}: “{action['Arguments'].get('Message')}”"
-    if action["Kind"] == GUILD_VARIABLE:
-        return "Set a variable"
-    return f"{action['Kind'].capitalize()}{_where(action, names)}"
+        verb = "deliver" if kind == LETTER else "say"
+        to = f"all on {somebody}" if action["Subject"]["Kind"] == "map" else somebody
+        return ", ".join([f"“{message}”", *given]), f"{verb} “{short_text(message)}” to {to}"
+    where = ""
+    if kind == "warp":
+        where = f" to {name_of(arguments.get('MapId'), names)}{place_of(action)}"
+    return f"{kind.capitalize()}{where}", f"{kind} {somebody}{where}"
 
 
-def order(action: Document, names: Names) -> str:
-    """Return what was requested, with the subject: kick Amelia."""
-    somebody = whom(action["Subject"], names)
-    if action["Kind"] == RESTART:
-        minutes = action["Arguments"].get("Minutes")
-        return f"restart after {minutes} {'minute' if minutes == 1 else 'minutes'}"
-    if action["Kind"] == GUILD_VARIABLE:
-        return f"set a variable of {somebody}"
-    if action["Kind"] not in ("chat", LETTER):
-        return f"{action['Kind']} {somebody}{_where(action, names)}"
-    message = short_text(action["Arguments"].get("Message"))
-    to = f"all on {somebody}" if action["Subject"]["Kind"] == "map" else somebody
-    return f"{'deliver' if action['Kind'] == LETTER else 'say'} “{message}” to {to}"
-
-
-def _where(action: Document, names: Names) -> str:
-    if action["Kind"] != "warp":
-        return ""
-    return f" to {name_of(action['Arguments'].get('MapId'), names)}{place_of(action)}"
-
-
-def notice(action: Document, names: Names) -> str:
+def notice(action: Document, order: str, somebody: str) -> str:
     """Return the notice about an action that was just requested."""
-    asked = order(action, names)
     past = KINDS[action["Kind"]].past if action["Kind"] in KINDS else "Done:"
     sentences = {
-        "done": f"{past} {asked.partition(' ')[2]}.",
-        "failed": f"The game did not {asked}: {action['Error']}",
+        "done": f"{past} {order.partition(' ')[2]}.",
+        "failed": f"The game did not {order}: {action['Error']}",
         "withdrawn": f"The {action['Kind']} was withdrawn.",
-        "lapsed": f"No game server took it in time, so nothing was done: {asked}.",
+        "lapsed": f"No game server took it in time, so nothing was done: {order}.",
     }
-    under_way = f"The game was asked to {asked}. It has not answered yet."
+    under_way = f"The game was asked to {order}. It has not answered yet."
     if action["Kind"] == RESTART and action["State"] == "taken":
-        under_way = f"The game counts down: it will {asked}."
+        under_way = f"The game counts down: it will {order}."
     if action["Kind"] == LETTER:
-        under_way = f"The letter waits until {whom(action['Subject'], names)} is online."
+        under_way = f"The letter waits until {somebody} is online."
     return sentences.get(action["State"], under_way)
 
 

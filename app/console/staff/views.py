@@ -90,8 +90,14 @@ def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
     target = Target(path, id_, shown["Name"], shown, changes["entries"], held)
     forms = forms_on(PERSON_FORMS, target, sent)
     titles = list(dict.fromkeys(form.card_title for form in PERSON_FORMS))
-    shared: Document = {"person_shown": shown, "card_titles": titles, "forms": forms}
-    return render("staff/person.html", sent=sent, **shared, **changes)
+    return render(
+        "staff/person.html",
+        sent=sent,
+        person_shown=shown,
+        card_titles=titles,
+        forms=forms,
+        **changes,
+    )
 
 
 def listed_roles() -> list[Document]:
