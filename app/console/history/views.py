@@ -66,8 +66,15 @@ def search(wanted: Document, size: int) -> CursorPage:
 
 
 def about_history(found: Listed) -> dict[str, Any]:
-    may_undo_all = found.values and guard.caller().may(*UNDO_ALL)
-    return {"undo_all": undo_all_path(found.wanted) if may_undo_all else None}
+    """Return the path to plan a batch that undoes all listed changes; None if that is impossible.
+
+    A batch supports fewer filters than the list. If others are in use, it would undo too much.
+    """
+    chosen = {name: text for name, text in found.wanted.items() if text}
+    is_supported = chosen.keys() <= {one.name for one in UNDO_FILTERS}
+    if not (chosen and is_supported and found.values and guard.caller().may(*UNDO_ALL)):
+        return {"undo_all": None}
+    return {"undo_all": path_to("batches", "new", kind="changes", **chosen)}
 
 
 ListPage(
@@ -108,17 +115,6 @@ ListPage(
         Id=itemgetter("Id"),
     ),
 )
-
-
-def undo_all_path(wanted: dict[str, str]) -> str | None:
-    """Return the path to plan a batch that undoes all listed changes; None if that is impossible.
-
-    A batch supports fewer filters than the list. If others are in use, it would undo too much.
-    """
-    chosen = {name: text for name, text in wanted.items() if text}
-    if not chosen or not chosen.keys() <= {one.name for one in UNDO_FILTERS}:
-        return None
-    return path_to("batches", "new", kind="changes", **chosen)
 
 
 def api_filters(wanted: Document) -> Document:
