@@ -141,6 +141,7 @@ def test_a_long_list_is_streamed_to_its_end(staff, world, monkeypatch):
     for name in names:
         world.add_player(Name=name, Online=True, LastSeen=FUTURE)
     assert [row["Name"] for row in rows_of(staff.get("/players.csv?sort=name"))] == names
+    assert len(rows_of(staff.get("/players/online.csv?page=1"))) == len(names)
 
 
 def test_a_file_has_addresses_only_for_who_may_export_personal_data(app, staff, world):

@@ -9,11 +9,11 @@ from flask import Response, current_app, request
 
 from app.auth.permissions import Permission
 from app.batches.domain import MOST_PLAYERS
-from app.console.forms.declared import Field, Target
+from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
 from app.console.frame.lists import Listed, ListPage, columns, search_text
-from app.console.frame.pages import PAGE_SIZE, path_to
+from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.frame.subjects import (
     PLAYERS,
     changes_on_tab,
@@ -46,26 +46,23 @@ MOST_SLOTS = 200
 LONGEST_PAGE_NUMBER = 6
 
 
-def page_number(wanted: Document) -> int:
-    after = wanted.get("after")
-    text = cursors.read(after).decode() if after else wanted.get("page", "")
-    return (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
-
-
-def find_online(wanted: Document, size: int) -> Page:
+def find_online(page: int, size: int) -> Page:
     """Find the players who are online, by page numbers: this list has no cursor.
 
     In a file, those who come and go meanwhile may be missing.
     """
-    page = page_number(wanted)
     found = players.list_online(Window(page, size, size))
     following = str(page + 1).encode() if (page + 1) * size < found.total else None
     return Page(found.total, PLAYERS.cards(found.values), following)
 
 
-def about_online(found: Listed) -> dict[str, Any]:
-    page = page_number(found.wanted)
-    return {"next": page + 1 if (page + 1) * PAGE_SIZE < found.total else None}
+@blp.get("/players/online")
+@required(Permission.PLAYERS_READ)
+def list_online_players() -> Response:
+    text = request.args.get("page", "")
+    page = (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
+    found = find_online(page, PAGE_SIZE)
+    return render("players/online.html", found=found, next=page + 1 if found.next else None)
 
 
 def about_players(found: Listed) -> dict[str, Any]:
@@ -91,11 +88,8 @@ ListPage(
 ListPage(
     "/players/online",
     NEEDS,
-    find_online,
+    lambda wanted, size: find_online(int(cursors.read(wanted.get("after", "")) or 0), size),
     COLUMNS,
-    (Field("page", "Page"),),
-    "players/online.html",
-    about_online,
 )
 
 
