@@ -50,7 +50,9 @@ class GameEvents:
         found = {p["_id"]: p for p in self._players.find({"_id": {"$in": ids}}, ["UserId"])}
         owners = [player.get("UserId") for player in found.values()]
         erased = erased_people(self._erasures, owners)
-        unknown = [id_ for id_ in ids if id_ not in found or found[id_].get("UserId") in erased]
+        unknown = [
+            id_ for id_ in ids if id_ not in found or str(found[id_].get("UserId")) in erased
+        ]
         kept = {event["_id"]: event for event in reversed(events) if event["Player"] not in unknown}
         known = {e["_id"] for e in self._events.find({"_id": {"$in": [*kept]}}, ["_id"])}
         expires = {"ExpiresAt": self.now() + self._kept if self._kept else None}

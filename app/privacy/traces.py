@@ -12,6 +12,7 @@ from app.changes import ABSENT
 from app.game.actions.store import ACTIONS
 from app.game_events.store import GAME_EVENTS
 from app.guilds.store import GUILDS, MEMBER
+from app.items.store import BAGS
 from app.moderation.penalties import BAN, MUTE
 from app.oauth.store import REFRESH_TOKENS
 from app.players.store import DELETED_PLAYERS, PLAYERS
@@ -121,6 +122,8 @@ OWN = (
     _by(BATCHES, "StartedBy"),
     _by(BATCHES, "ApprovedBy"),
     _about(GAME_EVENTS, "Player"),
+    # Those that return; the others are deleted before, the inner ones first.
+    _about(BAGS, "_id"),
     Trace(
         GUILDS.name,
         lambda person: {MEMBER: {"$in": person.ids}},

@@ -32,8 +32,10 @@ class BeingErased(Conflict):
     sentence = "This belongs to a person who is being erased."
 
 
-def erased_people(erasures: Collection[Document], ids: Iterable[Any]) -> dict[str, str]:
-    """Return the erased account of each of these accounts and characters, by id.
+def erased_people(
+    erasures: Collection[Document], ids: Iterable[Any], belongings: str = "Players"
+) -> dict[str, str]:
+    """Return the erased account of each of these accounts and characters (or Bags), by id.
 
     A character that has another owner by now is left out: it may be from a restored backup.
     """
@@ -41,11 +43,11 @@ def erased_people(erasures: Collection[Document], ids: Iterable[Any]) -> dict[st
     if not wanted:
         return {}
     these = {"$in": [*wanted]}
-    records = erasures.find({"$or": [{"_id": these}, {"Players": these}]}, ["Players"])
+    records = erasures.find({"$or": [{"_id": these}, {belongings: these}]}, [belongings])
     owners = {
         id_: record["_id"]
         for record in records
-        for id_ in {record["_id"], *record["Players"]} & wanted
+        for id_ in {record["_id"], *record[belongings]} & wanted
     }
     documents = erasures.database["players"]
     there = documents.find({"_id": {"$in": [*owners]}}, ["UserId"]) if owners else ()

@@ -68,11 +68,11 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str
         except Invalid as error:
             yield f"Line {number}: {error}"
     ids = {id_: number for id_, (number, _) in lines.pop("_id").items()}
+    erasures, belongings = storage.db[ERASURES.name], "Bags" if kind == "bags" else "Players"
     for name, found in (("Id", ids), ("UserId", people)):
-        for batch in bulk.batches(found) if kind in UNIQUE else ():
-            for number in sorted(
-                found[id_] for id_ in erased_people(storage.db[ERASURES.name], batch)
-            ):
+        for batch in bulk.batches(found) if kind in ("users", "players", "bags") else ():
+            erased = erased_people(erasures, batch, belongings)
+            for number in sorted(found[id_] for id_ in erased):
                 yield f"Line {number}: the field '{name}' belongs to somebody who was erased."
     for field, seen in lines.items():
         owners = {value: id_ for value, (_, id_) in seen.items()}

@@ -340,18 +340,21 @@ def test_who_came_back_is_found(erase, person, db, erasures):
     assert people.found_in(db) == []
 
 
-def test_rows_that_came_back_are_found(erase, person, db, erasures):
-    rows = list(db.batch_rows.find({"Subject": {"$ne": None}}))
+@pytest.mark.parametrize(
+    ("collection", "where"), [("batch_rows", {"Subject": {"$ne": None}}), ("bags", {})]
+)
+def test_rows_and_bags_that_came_back_are_found(erase, person, db, erasures, collection, where):
+    before = list(db[collection].find(where))
     erase()
-    db.batch_rows.delete_many({})
-    db.batch_rows.insert_many(rows)
-    (found,) = set(erasures.find_returned())
-    assert (found.collection, found.user_id) == ("batch_rows", person.id)
-    erasures.erase_again([found], BY_TESTER)
+    db[collection].delete_many({})
+    db[collection].insert_many(before)
+    found = set(erasures.find_returned())
+    assert {(one.collection, one.user_id) for one in found} == {(collection, person.id)}
+    erasures.erase_again(found, BY_TESTER)
     assert list(erasures.find_returned()) == []
     assert people.found_in(db) == []
     # Nobody else is in them.
-    assert db.batch_rows.count_documents({}) == len(rows) - 1
+    assert db[collection].count_documents({}) == len(before) - len(found)
 
 
 def test_an_item_or_a_spell_that_was_named_like_the_person_is_masked(staff, erase, person, db):

@@ -9,6 +9,7 @@ from app.auth.api_keys import digest_of, is_well_formed
 from tests.factories import (
     NOW,
     guid,
+    make_bag,
     make_entry,
     make_factor,
     make_player,
@@ -37,7 +38,10 @@ def quartermaster(monkeypatch, quartermaster, tmp_path):
 @pytest.fixture
 def person(real_db):
     user = make_user(Name=NAME, Email=MAIL)
-    player = make_player(Name="Quixandra", UserId=user["_id"])
+    bag = make_bag()
+    held = {"0": {"ItemId": guid(), "Quantity": 1, "BagId": bag["_id"]}}
+    player = make_player(Name="Quixandra", UserId=user["_id"], Inventory=held)
+    real_db.bags.insert_one(bag)
     real_db.users.insert_one(user)
     real_db.players.insert_one(player)
     real_db.history.insert_one(make_entry(player, Reason=f"for {NAME}"))
@@ -190,10 +194,11 @@ def test_personal_data_are_written_for_their_owner_alone(quartermaster, person, 
 def test_a_person_is_erased_and_stays_erased_after_a_restore(
     quartermaster, person, real_db, tmp_path
 ):
-    lines = {kind: tmp_path / f"{kind}.jsonl" for kind in ("users", "players", "erasures")}
-    for kind in ("users", "players"):
+    kinds = ("users", "players", "bags")
+    lines = {kind: tmp_path / f"{kind}.jsonl" for kind in (*kinds, "erasures")}
+    for kind in kinds:
         assert quartermaster("export", kind, str(lines[kind]))[0] == 0
-    copies = real_db.users.find_one(), real_db.players.find_one()
+    copies = {kind: real_db[kind].find_one() for kind in kinds}
     assert quartermaster("user", "erase", NAME, "--confirm", "somebody")[0] == 1
     assert quartermaster("user", "erase", NAME, stdin="somebody\n")[0] == 1
     code, output = quartermaster("user", "erase", NAME, stdin=f"{NAME}\n")
@@ -204,14 +209,14 @@ def test_a_person_is_erased_and_stays_erased_after_a_restore(
     assert not [text for text in stored if NAME in text or MAIL in text]
     assert quartermaster("db", "check")[0] == 0
     # An import says who it is that must not come back.
-    for kind in ("users", "players"):
+    for kind in kinds:
         code, output = quartermaster("import", kind, str(lines[kind]))
         assert (code, "was erased" in output) == (1, True)
     # A restored backup from before knows of no erasure; the exported one tells it.
     assert quartermaster("export", "erasures", str(lines["erasures"]))[0] == 0
     real_db.erasures.delete_many({})
-    real_db.users.insert_one(copies[0])
-    real_db.players.insert_one(copies[1])
+    for kind, copy in copies.items():
+        real_db[kind].insert_one(copy)
     assert quartermaster("db", "check")[0] == 0
     # Nobody is erased by the import itself, whatever its lines say.
     owner = make_user()
@@ -224,7 +229,7 @@ def test_a_person_is_erased_and_stays_erased_after_a_restore(
     assert quartermaster("import", "erasures", str(lines["erasures"]))[0] == 0
     code, output = quartermaster("db", "check")
     assert code == 1
-    assert output.count("was erased, but exists again (can be repaired)") == 2
+    assert output.count("was erased, but exists again (can be repaired)") == 3
     code, output = quartermaster("db", "check", "--repair")
     assert code == 0, output
     assert [user["_id"] for user in real_db.users.find()] == [owner["_id"]]
