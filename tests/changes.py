@@ -1,6 +1,11 @@
-"""Changes without an application, for tests of the storage."""
+"""Changes without an application, and processes that die amid one."""
 
+from contextlib import suppress
+
+import pytest
 from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.database import Database
 from pymongo.errors import AutoReconnect
 
 from app.changes import Intent, Origin
@@ -8,6 +13,11 @@ from app.database import SUBJECTS
 from app.storage import transactions
 from app.storage.changes import Changes
 
+COMMANDS = (
+    *("find", "insert_one", "insert_many", "update_one", "replace_one", "delete_one"),
+    "bulk_write",
+    "find_one_and_update",
+)
 TESTER = Origin(None, "tester", "api", "request-1")
 
 
@@ -36,3 +46,45 @@ def cut_off(patch):
 
     patch.setattr(transactions, "PATIENCE_SECONDS", 0.05)
     patch.setattr(ClientSession, "commit_transaction", unconfirmed)
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+def deaths(act):
+    """Do something until it is done, and die at its first command, its second and so on.
+
+    Commands count that belong to a transaction. After each death, yield its number.
+    """
+    for number in range(100):
+        with pytest.MonkeyPatch.context() as patch:
+            has_died = _die_at(patch, number)
+            with suppress(Killed):
+                act()
+        if not has_died:
+            return
+        yield number
+    raise AssertionError("it is never done")
+
+
+def _die_at(patch, number):
+    """Raise Killed at a command of a transaction; the list that is returned is then not empty."""
+    done, has_died = [], []
+
+    def dying(plain):
+        def command(collection, *args, **options):
+            if options.get("session") is None:
+                return plain(collection, *args, **options)
+            done.append(collection.name)
+            if len(done) == number + 1:
+                has_died.append(number)
+                raise Killed
+            return plain(collection, *args, **options)
+
+        return command
+
+    for name in COMMANDS:
+        patch.setattr(Collection, name, dying(getattr(Collection, name)))
+    patch.setattr(Database, "command", dying(Database.command))
+    return has_died

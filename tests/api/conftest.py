@@ -1,13 +1,14 @@
-"""Tests in one process, and somebody who may do everything there."""
+"""Tests in one process, and the actors that many of them share."""
 
 import pytest
 
 from app.auth.permissions import Permission
 from app.auth.roles import Role
 from app.auth.shipped_roles import new_role
-from tests.applications import written
+from app.game.actions.store import Actions
+from tests.applications import service, written
 from tests.callers import Caller
-from tests.console_visitor import PASSWORD
+from tests.console_visitor import PASSWORD, Visitor
 
 
 @pytest.fixture
@@ -36,3 +37,26 @@ def person(client, world):
         return Caller(client, world.headers(user=user), "/api/v1/", user)
 
     return make
+
+
+@pytest.fixture
+def alice(world):
+    """A user who may use the API, with the password "secret"."""
+    return world.add_user("secret", roles=(Role.API,), Name="Alice")
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player(Name="Aladric")
+
+
+@pytest.fixture
+def browser(app):
+    """Somebody at the console who has not signed in."""
+    return Visitor(app)
+
+
+@pytest.fixture
+def impatient(app):
+    """Wait for no answer of a game, for what is not about the waiting."""
+    service(app, Actions).wait_seconds = 0.0

@@ -26,11 +26,6 @@ NO_GAME = "No game is running: no game server has asked for actions in the last 
 
 
 @pytest.fixture
-def player(world):
-    return world.add_player(Name="Aladric")
-
-
-@pytest.fixture
 def user(world):
     return world.add_user(Name="Alice")
 
@@ -45,12 +40,6 @@ def post(staff, player, user):
 @pytest.fixture
 def get(staff):
     return lambda path, status=200: staff(f"GET {path}", status=status).json
-
-
-@pytest.fixture
-def impatient(app):
-    """Wait for no answer, for what is not about the waiting."""
-    service(app, Actions).wait_seconds = 0.0
 
 
 DONE = [
@@ -236,20 +225,6 @@ def test_the_same_request_many_times_at_once_asks_once(app, db, staff, player):
     with ThreadPoolExecutor(8) as pool:
         (action_id,) = set(pool.map(ask, range(16)))
     assert [action["_id"] for action in db.actions.find()] == [action_id]
-
-
-@pytest.mark.usefixtures("impatient")
-def test_nothing_is_asked_of_or_by_somebody_who_is_being_erased(db, post, staff, player):
-    look(db)
-    record = {"BegunAt": datetime.now(timezone.utc), "Bags": []}
-    for named, status in (
-        ({"_id": player["UserId"], "Players": [player["_id"]]}, 409),
-        ({"_id": staff.user["_id"], "Players": []}, 401),
-    ):
-        db.erasures.insert_one({**record, **named})
-        post(KICK, status=status)
-        db.erasures.delete_many({})
-    assert db.actions.count_documents({}) == 0
 
 
 @pytest.mark.usefixtures("impatient")

@@ -13,11 +13,10 @@ import bson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect
 
-from app.batches import domain, planning, running, store
+from app.batches import planning, running, store
 from app.batches.background import BatchWorker
 from app.batches.choosing import Choosing
 from app.batches.domain import NewBatch, PlannedTooLong, Row, row_key, undoes_nothing
@@ -31,6 +30,7 @@ from app.request_scope import at_database
 from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller
+from tests.changes import Killed
 from tests.factories import make_player, numbered_guid
 from tests.mongod import on_mongodb
 from tests.system.programs import wait_until
@@ -39,10 +39,6 @@ ITEM = numbered_guid(1)
 SOMEBODY = Origin(None, "tester", "batch")
 STARTER = {"UserId": None, "Name": "tester"}
 FIELDS = {"Name": "", "Reason": None, "By": {"UserId": None, "Name": "tester"}, "Via": "cli"}
-
-
-class Killed(BaseException):
-    """The process dies here."""
 
 
 def rows_for(players, quantity=1):
@@ -80,10 +76,6 @@ def entries(db, batch):
     """Return how often the key of each row of a batch is in history."""
     keys = {"IdempotencyKey": {"$regex": f"^batch {batch['_id']}"}}
     return Counter(entry["IdempotencyKey"] for entry in db.history.find(keys))
-
-
-def expected_entries(db, batch):
-    return Counter(row_key(row)[0] for row in db.batch_rows.find({"Batch": batch["_id"]}))
 
 
 def expire_leases(db):
@@ -130,7 +122,7 @@ class Stopped:
         return self._left <= 0
 
 
-def die():
+def die(*_):
     raise Killed
 
 
@@ -210,53 +202,6 @@ def test_who_stands_still_while_another_worker_goes_on_makes_no_second_change(
         patch.setattr(service(app, Batches), "lease", leased)
         service(app, Runner).carry_out(batch, SOMEBODY)
     assert set(held(db).values()) == {1}
-    assert_once(db, batch)
-
-
-@on_mongodb
-def test_a_portion_whose_commit_was_not_confirmed_is_made_once(app, world, db, monkeypatch):
-    batch = plan(app, rows_for([world.add_player() for _ in range(3)]))
-    plain, lost = ClientSession.commit_transaction, []
-
-    def lose(session):
-        plain(session)
-        if len(lost) < 9:
-            lost.append(1)
-            error = AutoReconnect("connection closed")
-            error._add_error_label("UnknownTransactionCommitResult")
-            raise error
-
-    service(app, Batches).start(batch["_id"], STARTER)
-    monkeypatch.setattr(ClientSession, "commit_transaction", lose)
-    assert run(app, batch)["Counts"]["Done"] == 3
-    assert len(lost) == 9
-    assert_once(db, batch)
-
-
-@on_mongodb
-def test_a_game_that_writes_beside_loses_nothing(app, world, db):
-    """It saves single fields, all the time, of a player of each portion."""
-    players = [world.add_player() for _ in range(3 * MOST_AT_ONCE)]
-    batch = plan(app, rows_for(players))
-    written, is_over = 0, threading.Event()
-
-    def play():
-        nonlocal written
-        while not is_over.is_set():
-            for player in players[:: MOST_AT_ONCE // 2]:
-                counted = {"$inc": {"Exp": 1, "Version": 1}}
-                written += db.players.update_one({"_id": player["_id"]}, counted).modified_count
-
-    with ThreadPoolExecutor(1) as game:
-        playing = game.submit(play)
-        try:
-            assert run(app, batch)["Counts"]["Done"] == len(players)
-        finally:
-            is_over.set()
-        playing.result()
-    assert set(held(db).values()) == {1}
-    gained = sum(player["Exp"] for player in db.players.find()) - sum(p["Exp"] for p in players)
-    assert gained == written
     assert_once(db, batch)
 
 
@@ -361,9 +306,6 @@ def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monke
     players = [world.add_player() for _ in range(3)]
     store = service(app, Batches)
     monkeypatch.setattr(store, "remove", lambda _: None)
-
-    def die(*_):
-        raise Killed
 
     monkeypatch.setattr(store, "complete", die)
     with pytest.raises(Killed):
@@ -512,67 +454,3 @@ def test_beside_others_a_worker_rests_between_portions(app, world, db, others):
     run(app, batch)
     assert len(rests) == 2 * others
     assert set(held(db).values()) == {1}
-
-
-@on_mongodb
-def test_of_all_batches_that_try_a_row_again_one_carries_it_out(app, world, db):
-    """The original, which is still open, two retries of it, and a retry of a retry, all at once."""
-    players = [world.add_player() for _ in range(40)]
-    original = plan(app, rows_for(players))
-
-    def retry(batch):
-        db.batches.update_one({"_id": batch["_id"]}, {"$set": {"State": "cancelled"}})
-        with app.app_context():
-            again = list(service(app, Choosing).rows_left(batch["_id"]))
-        db.batches.update_one({"_id": batch["_id"]}, {"$set": {"State": "planned"}})
-        return plan(app, again)
-
-    batches = [original, first := retry(original), retry(original), retry(first)]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda batch: run(app, batch), batches))
-    assert set(held(db).values()) == {1}
-    assert set(entries(db, original).values()) == {1}
-    found = list(db.batch_rows.find())
-    done = [row["_id"][37:] for row in found if row["Verdict"] == "done"]
-    assert sorted(done) == [f"{number:06}" for number in range(1, 41)]
-    assert {row["Why"] for row in found if row["Verdict"] != "done"} == {domain.RETRIED}
-    # Whatever was made is undone by the batch that made it.
-    with app.app_context():
-        for batch in batches:
-            if db.batch_rows.count_documents({"Batch": batch["_id"], "Verdict": "done"}):
-                run(app, plan(app, service(app, Choosing).done_rows(batch["_id"], False)))
-    assert set(held(db).values()) == {0}
-
-
-@on_mongodb
-def test_a_partial_undo_beside_a_game_that_spends_makes_and_loses_nothing(app, world, db):
-    """What was given is held, or was spent by the game, or was taken back by an entry."""
-    players = [world.add_player() for _ in range(30)]
-    batch = plan(app, rows_for(players, 5))
-    run(app, batch)
-    with app.app_context():
-        rows = list(service(app, Choosing).done_rows(batch["_id"], is_partial=True))
-    undo = plan(app, rows)
-    spent = Counter()
-
-    def spend():
-        for player in players * 4:
-            one = {"_id": player["_id"], "Inventory.0.Quantity": {"$gt": 1}}
-            less = {"$inc": {"Inventory.0.Quantity": -1, "Version": 1}}
-            spent[player["_id"]] += db.players.update_one(one, less).modified_count
-
-    with ThreadPoolExecutor(3) as pool:
-        for done in [pool.submit(spend), *(pool.submit(run, app, undo) for _ in range(2))]:
-            done.result()
-    assert entries(db, undo) == expected_entries(db, undo)
-    taken = Counter()
-    for entry in db.history.find({"Operation": "undo"}):
-        for change in entry["Changes"]:
-            left = change["After"]["Quantity"] if change["After"] else 0
-            taken[entry["Subject"]["Id"]] += change["Before"]["Quantity"] - left
-        missing = 5 - taken[entry["Subject"]["Id"]]
-        assert entry.get("Warning", "0 of 5").startswith(f"{missing} of 5")
-    rows = {row["Subject"]["Id"]: row for row in db.batch_rows.find({"Batch": undo["_id"]})}
-    for id_, left in held(db).items():
-        assert left + spent[id_] + taken[id_] == 5
-        assert (rows[id_]["Verdict"], bool(rows[id_]["Warning"])) == ("done", taken[id_] < 5)

@@ -70,11 +70,6 @@ def settings(settings, provider):
 
 
 @pytest.fixture
-def browser(app):
-    return Visitor(app)
-
-
-@pytest.fixture
 def anna(world, provider):
     """An account that is linked to Anna's company account."""
     identity = {"Issuer": provider.issuer, "Subject": ANNA["sub"]}
@@ -261,14 +256,6 @@ def test_a_provider_that_is_down_leaves_the_way_with_a_password(app, browser, an
         assert not is_signed_in(browser)
     provider.broken = set()
     assert sign_in(browser).status_code == 303
-
-
-def test_a_provider_that_trickles_takes_no_longer_than_it_may(app, browser, anna, provider):
-    configure(app, OPENID_TIMEOUT_SECONDS=0.5)
-    provider.trickling = {"openid-configuration"}
-    began = time.monotonic()
-    assert DOWN in page_of(browser.get("/sign-in/company"))
-    assert time.monotonic() - began < 30
 
 
 def test_a_provider_that_trickles_keeps_few_threads_and_none_for_ever(app, browser, anna, provider):

@@ -9,8 +9,6 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from app.auth.roles import Role
-from app.game.actions.store import Actions
-from tests.applications import service
 from tests.console_visitor import PASSWORD, Visitor, body_of, commands_of, page_of, visitor
 from tests.factories import guid, make_entry, numbered_guid
 from tests.game import look, make_action, playing
@@ -47,12 +45,6 @@ def user(world, player):
 def game(db):
     with playing(db) as game:
         yield game
-
-
-@pytest.fixture
-def impatient(app):
-    """Wait for no answer, for what is not about the waiting."""
-    service(app, Actions).wait_seconds = 0.0
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -35,11 +35,6 @@ def code(app):
     return lambda steps=0, secret=SECRET: pyotp.TOTP(secret).at(now(), counter_offset=steps)
 
 
-@pytest.fixture
-def browser(app):
-    return Visitor(app)
-
-
 def is_signed_in(browser):
     return browser.get("/sign-ins").status_code == 200
 

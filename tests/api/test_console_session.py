@@ -39,11 +39,6 @@ def alice(world):
     return world.add_user(PASSWORD, roles=(Role.API,), Name="alice")
 
 
-@pytest.fixture
-def browser(app):
-    return Visitor(app)
-
-
 def is_signed_in(browser):
     return browser.get("/sign-ins").status_code == 200
 

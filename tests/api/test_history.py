@@ -24,11 +24,6 @@ FIELDS = [
 
 
 @pytest.fixture
-def player(world):
-    return world.add_player(Name="Aladric")
-
-
-@pytest.fixture
 def alice(world):
     code = {"Code": CODE, "ExpiresAt": datetime.now(timezone.utc) + timedelta(hours=1)}
     return world.add_user("old", Name="Alice", Email=ADDRESSES[0], Reset={**code, "Failures": 0})

@@ -1,7 +1,6 @@
 """Letters to players: they wait for the game, and their items are neither lost nor made twice."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import datetime, timezone
 
 import pytest
@@ -10,9 +9,9 @@ from app.auth.permissions import Permission
 from app.changes import Intent, Origin
 from app.game.actions.domain import new_action, state_of
 from app.game.server.store import Letters
-from tests.api.test_kills import Killed, die_at
 from tests.applications import service
 from tests.callers import Caller
+from tests.changes import deaths
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, numbered_guid
 from tests.game import look, playing
@@ -107,16 +106,11 @@ def test_the_answer_of_a_game_with_a_driver_is_enough_even_if_every_worker_gives
 @on_mongodb
 def test_a_worker_that_dies_at_any_command_has_given_all_or_nothing(app, staff, ann, letter, db):
     take(staff, ann)
-    for number in range(100):
-        with pytest.MonkeyPatch.context() as patch:
-            has_died = die_at(patch, number)
-            with suppress(Killed):
-                answer(staff, letter)
-        if not has_died:
-            break
+    for number in deaths(lambda: answer(staff, letter)):
         given = bool(db.actions.find_one().get("GivenAt"))
-        assert (inventory(db, ann), db.history.count_documents({}), given) == ({}, 0, False)
-    assert number > 4
+        found = inventory(db, ann), db.history.count_documents({}), given
+        assert found == ({}, 0, False), f"died at command {number}"
+    assert number > 3
     finish(app)
     assert (inventory(db, ann), db.history.count_documents({})) == (HELD, 1)
 

@@ -29,11 +29,6 @@ def settings(real_db, mongodb_uri):
 
 
 @pytest.fixture
-def alice(world):
-    return world.add_user("secret", roles=(Role.API,), Name="Alice")
-
-
-@pytest.fixture
 def big_deletes_fail(monkeypatch):
     """Let the database take too long over many documents, as it does where there are 400,000."""
     plain = Collection.delete_many

@@ -18,11 +18,6 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.fixture
-def alice(world):
-    return world.add_user("secret", roles=(Role.API,), Name="Alice")
-
-
-@pytest.fixture
 def hero(world, alice):
     return world.add_player(Name="Hero", UserId=alice["_id"])
 

@@ -19,6 +19,7 @@ from app.transfer.records import RECORDS
 from app.transfer.store import export_documents
 from tests import people
 from tests.applications import service
+from tests.changes import Killed
 from tests.factories import guid
 from tests.people import settle
 
@@ -29,10 +30,6 @@ BY_TESTER = Intent("erase", Origin(None, "tester", "cli"))
 STRANGER = "players/Stranger"
 GIVE = f"POST {STRANGER}/items/give"
 GIFT = {"itemid": people.ITEM, "quantity": 1}
-
-
-class Killed(BaseException):
-    """The process dies here."""
 
 
 @pytest.fixture

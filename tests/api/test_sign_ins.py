@@ -16,11 +16,6 @@ MANAGE = tuple(Role)
 
 
 @pytest.fixture
-def alice(world):
-    return world.add_user("secret", roles=(Role.API,), Name="Alice")
-
-
-@pytest.fixture
 def sign_in(client, alice):
     """Sign in as Alice, and return her tokens."""
     form = {"grant_type": "password", "username": "Alice", "password": sha256("secret")}

@@ -5,7 +5,6 @@ import os
 import pty
 import re
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from pwd import getpwuid
 
@@ -230,27 +229,6 @@ def test_an_import_writes_notes_and_history_tells_no_text(quartermaster, real_db
     paths = [f"Notes.{told['Id']}" for told in (first, second)]
     assert told == [set(), {paths[1]}, {*paths}, {paths[0]}]
     assert "Asked" not in repr(entries)
-
-
-def test_what_others_set_during_an_import_that_does_not_mention_it_stays(
-    quartermaster, real_db, tmp_path, monkeypatch
-):
-    variable = {"Id": guid(), "Type": "servervariable", "Name": "Day", "Value": 1}
-    banned = user()
-    for kind, record, written in (
-        ("objects", variable, {"Value": 2}),
-        ("users", banned, {"IsBanned": True, "BanReason": "Cheating", "PasswordHash": HASH}),
-    ):
-        assert quartermaster("import", kind, write(tmp_path / "f", record)).exit_code == 0
-        silent = {name: value for name, value in record.items() if name not in written}
-        silent["Name"] = f"{record['Name']}x"
-        change = partial(real_db[kind].update_one, {"_id": record["Id"]}, {"$set": written})
-        with monkeypatch.context() as patch:
-            overtaken(patch, change)
-            assert quartermaster("import", kind, write(tmp_path / "f", silent)).exit_code == 0
-        after = real_db[kind].find_one({"_id": record["Id"]})
-        assert after["Name"] == silent["Name"]
-        assert {name: after[name] for name in written} == written
 
 
 def overtaken(patch, *writes):
@@ -543,12 +521,6 @@ def test_a_byte_order_mark_does_no_harm(quartermaster, tmp_path):
     assert quartermaster("import", "players", file).stdout == "Imported 1 players.\n"
 
 
-def test_an_export_is_a_file_even_if_there_is_nothing_in_it(quartermaster, tmp_path):
-    file = tmp_path / "out.jsonl"
-    assert quartermaster("export", "players", file).exit_code == 0
-    assert file.read_bytes() == b""
-
-
 def test_an_export_that_fails_leaves_the_former_file(quartermaster, tmp_path, monkeypatch):
     imported = quartermaster("import", "players", "-", stdin=json.dumps(player()))
     assert imported.stdout == "Imported 1 players.\n"
@@ -574,15 +546,6 @@ def test_an_export_of_something_damaged_says_what_and_leaves_no_file(
     sentence = f"{damaged['_id']} of the players is damaged: quartermaster db check says how."
     assert result.stderr == f"Error: {sentence}\n"
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_an_export_takes_what_is_missing_for_empty(quartermaster, real_db):
-    player = make_player()
-    for field in ("Inventory", "Bank", "Spells", "Variables"):
-        del player[field]
-    real_db.players.insert_one(player, bypass_document_validation=True)
-    (exported,) = lines_of(quartermaster("export", "players"))
-    assert (exported["Inventory"], exported["Spells"], exported["Variables"]) == ([], [], [])
 
 
 def test_an_account_is_made_and_gets_roles(quartermaster):
@@ -637,17 +600,6 @@ def test_a_token_needs_the_role_and_then_works(quartermaster, make_app):
     headers = {"Authorization": f"Bearer {token}"}
     client = make_app(config.load()).test_client()
     assert client.get("/api/v1/players", headers=headers).status_code == 200
-
-
-def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, mongodb_uri, real_db):
-    command = [PROGRAM, "seed", "--players", "300"]
-    env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
-    piped = fork_server.run(command, env, timeout=120)
-    assert (piped.stdout, piped.stderr) == ("Seeded 300 players and 100 users.\n", "")
-    code, shown = fork_server.run_on_terminal(command, env)
-    assert code == 0
-    assert "Writing players" in shown
-    assert "100%" in shown
 
 
 def test_an_unusable_uri_is_told_of_without_its_password(monkeypatch):

@@ -1,18 +1,16 @@
 """What commands leave in history, and quartermaster history, on the real MongoDB."""
 
 import os
-from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pwd import getpwuid
 
 import pytest
-from pymongo.collection import Collection
 
 from app.errors import Busy
 from app.items.domain import Limits, give
 from app.storage import import_replace
-from tests.changes import change, meant
+from tests.changes import change, deaths, meant
 from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid, sha256
 from tests.system.test_commands import lines_of, overtaken, player, user, write
 
@@ -139,10 +137,6 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(import_replace, "PORTION", 3)
 
 
-class Killed(BaseException):
-    """The process dies here."""
-
-
 @pytest.mark.parametrize("kind", ["players", "users"])
 def test_an_import_that_is_killed_can_be_repeated(
     quartermaster, real_db, tmp_path, monkeypatch, small_portions, kind
@@ -150,43 +144,20 @@ def test_an_import_that_is_killed_can_be_repeated(
     made = [player() if kind == "players" else user(Password=sha256("pw")) for _ in range(8)]
     quartermaster("import", kind, write(tmp_path / "a.jsonl", *made[:4]))
     file = write(tmp_path / "b.jsonl", *({**one, "Name": f"{one['Name']}x"} for one in made))
-    for die_at in range(7):
-        before = real_db.history.count_documents({})
-        done = None
-        with monkeypatch.context() as patch, suppress(Killed):
-            die(patch, die_at)
-            done = quartermaster("import", kind, file)
-        stored = list(real_db[kind].find({"Name": {"$regex": "x$"}}))
+    before = 4
+    for number in deaths(lambda: quartermaster("import", kind, file)):
+        stored = real_db[kind].distinct("_id", {"Name": {"$regex": "x$"}})
         # Each document that was written has its entry, and the other way round.
         imported = real_db.history.distinct("Subject.Id", {"Subject.Name": {"$regex": "x$"}})
-        assert sorted(document["_id"] for document in stored) == sorted(imported)
-        if done:
-            assert done.exit_code == 0, done.output
-            break
-        assert real_db.history.count_documents({}) - before in (0, 3)
-    assert die_at > 2
+        assert sorted(stored) == sorted(imported), f"died at command {number}"
+        count = real_db.history.count_documents({})
+        assert count - before in (0, 3)
+        before = count
+    assert number > 2
     after, entries = list(real_db[kind].find()), history_of(real_db)
     assert len(entries) == 4 + 8
     assert quartermaster("import", kind, file).exit_code == 0
     assert (list(real_db[kind].find()), history_of(real_db)) == (after, entries)
-
-
-def die(patch, number):
-    """Let the process die at a command that writes in a transaction."""
-    done = []
-
-    def dying(plain):
-        def command(collection, *arguments, **options):
-            if options.get("session") is not None:
-                done.append(collection.name)
-                if len(done) == number + 1:
-                    raise Killed
-            return plain(collection, *arguments, **options)
-
-        return command
-
-    for name in ("bulk_write", "insert_many", "insert_one"):
-        patch.setattr(Collection, name, dying(getattr(Collection, name)))
 
 
 def test_a_name_that_is_taken_meanwhile_is_a_sentence(
