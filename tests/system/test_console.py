@@ -234,6 +234,22 @@ def press(console, *keys):
     ActionChains(console.browser).send_keys(*keys).perform()
 
 
+FOCUS = """
+    const element = document.activeElement;
+    const box = element.getBoundingClientRect();
+    const style = getComputedStyle(element);
+    return style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
+        && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+"""
+
+
+def test_whoever_works_by_keyboard_always_sees_the_focus(console):
+    console.open(PLAYER_PATH)
+    for number in range(60):
+        ActionChains(console.browser).send_keys(Keys.TAB).perform()
+        assert console.browser.execute_script(FOCUS), f"Tab {number}"
+
+
 def test_ctrl_k_leads_to_a_search_whose_suggestions_are_chosen_by_arrows(console):
     console.open("/health")
     ActionChains(console.browser).key_down(Keys.CONTROL).send_keys("k").key_up(

@@ -222,35 +222,6 @@ def test_what_somebody_types_is_text_where_it_is_refused(console, world):
         assert console.value(f"{form}-{field}") == text
 
 
-@pytest.mark.everything
-def test_what_somebody_types_is_text_where_no_page_takes_it(console, world):
-    text = quote(world.text, safe="")
-    for path in (f"/players/{text}x", f"/users/{text}x", f"/catalogue/{text}", f"/history/{text}"):
-        console.open(path)
-        assert_harmless(console, world, path)
-    console.open(f"/players/{world.player['_id']}?bag={text}&item={text}&done={text}&after={text}")
-    assert_harmless(console, world, "the query of a player")
-    console.fill("give", itemid=world.text, reason=world.text)
-    console.command("Network.clearBrowserCookies")
-    console.send("give")
-    assert "no longer signed in" in console.text()
-    assert_harmless(console, world, "a form without a session")
-
-
-@pytest.mark.everything
-def test_a_browser_is_named_by_words_of_ours(console, world):
-    console.command("Network.clearBrowserCookies")
-    console.command("Network.setUserAgentOverride", userAgent=world.text)
-    console.open()
-    console.sign_in(world.text, "demo")
-    assert console.value("sign-in-username") == world.text
-    assert_harmless(console, world, "a sign-in that is refused")
-    console.sign_in("demo", "demo")
-    console.open("/sign-ins")
-    (present,) = [row for row in console.texts("tbody tr") if "this one" in row]
-    assert present.startswith("Another browser")
-
-
 def test_suggestions_are_text(console, world):
     console.open("/health")
     console.one("#find").send_keys(world.text[:12])
