@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -12,12 +11,10 @@ import pytest
 from app.auth.api_keys import new_secret
 from app.auth.roles import FLAGS, Role
 from app.batches.background import BatchWorker
-from app.batches.running import MOST_AT_ONCE, Runner
+from app.batches.running import Runner
 from app.batches.store import Batches
-from app.players.store import Players
 from tests.applications import service
 from tests.factories import NOW, make_key, numbered_guid, with_keys
-from tests.mongod import on_mongodb
 from tests.system.programs import wait_until
 
 ITEM = numbered_guid(1)
@@ -122,27 +119,6 @@ def test_a_paused_batch_is_cancelled(db, batch, send, worker):
         assert refused["Message"].startswith("The batch was cancelled")
     run_out(worker)
     assert held(db) == [0, 0, 0]
-
-
-@on_mongodb
-def test_a_pause_ends_the_portion_that_is_under_way(world, db, send, worker, monkeypatch):
-    batch = gifts(world, send, MOST_AT_ONCE + 40)
-    change_many = Players.change_many
-
-    def pause_the_second(players, wanted):
-        if any(held(db)):
-            monkeypatch.setattr(Players, "change_many", change_many)
-            with ThreadPoolExecutor(1) as others:
-                paused = others.submit(send, f"/{batch['Id']}/pause").result()
-            assert (paused["State"], paused["Done"]) == ("paused", MOST_AT_ONCE)
-        return change_many(players, wanted)
-
-    monkeypatch.setattr(Players, "change_many", pause_the_second)
-    send(f"/{batch['Id']}/run")
-    run_out(worker)
-    assert sum(held(db)) == 5 * MOST_AT_ONCE
-    found = send(f"/{batch['Id']}", method="GET")
-    assert (found["State"], found["Done"], found["Ready"]) == ("paused", MOST_AT_ONCE, 40)
 
 
 @pytest.fixture

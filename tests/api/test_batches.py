@@ -366,16 +366,6 @@ def test_json_has_16_mib_at_most():
         list(JsonRows(io.BytesIO(body.ljust(16 * MIB + 1)), "The file"))
 
 
-def test_a_cancelled_batch_is_not_carried_out(world, plan, staff, refused):
-    ann = world.add_player(Name="Ann")
-    batch = plan([give("Ann")])
-    for _ in range(2):
-        assert staff(f"POST batches/{batch['Id']}/cancel").json["State"] == "cancelled"
-    assert refused(batch, "advance").startswith("The batch was cancelled")
-    assert refused(batch, "undo") == "There is nothing to undo: the batch has changed nothing."
-    assert held(world, ann) == 0
-
-
 def test_a_batch_and_its_undo_leave_things_as_they_were(world, plan, run, staff, refused):
     before = [
         world.add_player(Name=f"Player {number}", Inventory={"3": {"ItemId": ITEM, "Quantity": 2}})
@@ -542,17 +532,6 @@ def test_a_plan_that_another_worker_has_made_meanwhile_is_told_as_a_replay(
     assert {answer.headers["Idempotency-Replayed"] for answer in answers} == {"true"}
     staff("POST batches", {"Rows": [give("Ann", 1)]}, 409, **key)
     assert (len(others), db.batches.count_documents({})) == (1, 1)
-
-
-def test_a_change_within_the_chosen_changes_is_not_tried_again(world, staff, run):
-    """A change and its undo were both refused, because together they change nothing."""
-    ann = world.add_player(Name="Ann")
-    gift = staff("POST players/Ann/items/give", {"itemid": ITEM, "quantity": 5})
-    staff(f"POST history/{gift.headers['X-History-Id']}/undo")
-    batch = staff("POST batches", {"Undo": {"Item": ITEM}}).json
-    assert counts(batch) == (0, 0, 2, 0)
-    assert staff(f"POST batches/{batch['Id']}/retry").json["Refused"] == 2
-    assert held(world, ann) == 0
 
 
 def test_players_are_chosen_by_a_search(world, staff, run, rows_of, monkeypatch):

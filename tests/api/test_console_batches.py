@@ -13,7 +13,6 @@ import pytest
 
 from app.auth.roles import Role
 from app.batches.background import BatchWorker
-from app.batches.planning import Planner
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
 from tests.console_visitor import (
@@ -147,26 +146,6 @@ def test_a_player_who_was_pasted_twice_counts_once(plan, players, db):
     assert [row["Player"] for row in rows_of(db, batch)] == ["Aladric", elowen, "Nobody"]
 
 
-ASKED = [
-    (GIFT, "Give 5 × Health Potion to 3 players?"),
-    ({**GIFT, "bankoverflow": "true"}, "Give 5 × Health Potion, the rest to the bank"),
-    ({"operation": "teach", "spellid": "fireball"}, "Teach Fireball to 3 players?"),
-    (
-        {"operation": "set-variable", "variableid": "reputation", "value": "7"},
-        "Set Reputation to 7 for 3 players?",
-    ),
-]
-
-
-def test_the_page_asks_by_verb_name_and_number_before_it_runs(staff, plan, players):
-    for typed, told in ASKED:
-        batch = plan(**typed, players="\n".join(NAMES))
-        assert told in page_of(show(staff, batch))
-        page = page_of(run(staff, batch))
-        assert "Result done" in page
-        assert "3 done" in page
-
-
 # Files.
 
 
@@ -234,12 +213,6 @@ def test_a_file_that_is_none_is_refused_beside_what_was_typed(staff, db):
         assert fault in page_of(answer)
         assert 'value="Gifts"' in answer.text
     assert [db[name].count_documents({}) for name in ("batches", "batch_rows")] == [0, 0]
-
-
-def test_a_file_with_a_foreign_token_is_refused(staff, db):
-    fields = {"token": "0" * 128, "key": str(uuid.uuid4()), "file": (io.BytesIO(b"x"), "x.csv")}
-    assert staff.send("/batches", fields).status_code == 403
-    assert db.batches.count_documents({}) == 0
 
 
 # Werkzeug does not close the file of a form that it cannot parse.
@@ -353,29 +326,6 @@ def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world
     assert held(world, "Aladric")["0"]["Quantity"] == 5
 
 
-def test_the_page_says_why_the_service_has_paused_a_batch(app, staff, gift, world):
-    clerk = visitor(app, world, Role.API)
-    clerk.post(f"/batches/{gift['_id']}/run")
-    world.db.users.update_one({"_id": clerk.user["_id"]}, {"$set": {"Power.Api": False}})
-    service(app, BatchWorker).work()
-    page = page_of(show(staff, gift))
-    assert (
-        "The account that started it no longer has the role 'api'. Somebody else can resume it."
-        in page
-    )
-    run(staff, gift)
-    assert held(world, "Aladric")["0"]["Quantity"] == 5
-
-
-def test_a_worker_that_plans_says_when_to_try_again(app, staff, players, db):
-    planner = service(app, Planner)
-    with planner.limiter.place():
-        busy = staff.post("/batches", **GIFT, players="Aladric")
-    assert busy.status_code == 503
-    assert int(busy.headers["Retry-After"]) > 0
-    assert "Aladric</textarea>" in busy.text
-
-
 def test_an_undo_is_planned_and_shown_before_it_is_run(staff, gift, world, db):
     early = staff.submit(f"/batches/{gift['_id']}/undo", 409)
     assert "The batch is not finished" in page_of(early)
@@ -424,14 +374,6 @@ def test_a_batch_that_is_being_planned_offers_nothing_yet(staff, db):
         answer = staff.submit(f"/batches/{batch['_id']}/{verb}", 409)
         assert "still being planned" in page_of(answer)
     assert "1 rows" in staff.read("/batches")
-
-
-def test_there_is_no_such_batch(staff):
-    for id_, status in ((numbered_guid(99), 404), ("x", 400)):
-        for page in ("", "/result"):
-            staff.read(f"/batches/{id_}{page}", status)
-        for verb in ("run", "pause", "cancel", "undo"):
-            staff.submit(f"/batches/{id_}/{verb}", status)
 
 
 def test_the_result_is_a_file_without_formulas(staff, world, plan, db):

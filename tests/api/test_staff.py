@@ -74,22 +74,6 @@ def test_who_mutes_by_a_role_kicks_and_notes_are_on_accounts_too(staff):
     assert staff("PUT roles/helper", kicks).json["Permissions"] == ["moderate.kick"]
 
 
-def test_a_role_gives_what_it_names_and_no_more(staff, person, world):
-    player = world.add_player()
-    viewer, support = person("viewer"), person("support")
-    path = f"players/{player['_id']}"
-    viewer(f"GET {path}")
-    body = {"itemid": world.add_object(Type="item")["_id"], "quantity": 1}
-    refused = viewer(f"POST {path}/items/give", body, status=403)
-    assert "'items.move'" in refused.json["Message"]
-    support(f"POST {path}/items/give", body)
-    support(f"DELETE {path}", status=403)
-    set_roles(staff, support.user)
-    assert (
-        support(f"GET {path}", status=403).json["Message"] == "This request needs the role 'api'."
-    )
-
-
 def test_undoing_own_changes_is_not_undoing_those_of_others(staff, person, world):
     player = world.add_player()
     item = world.add_object(Type="item")["_id"]
@@ -213,19 +197,6 @@ def test_administrators_who_remove_each_other_leave_one(app, world):
         left = world.db.users.count_documents({"Roles": "administrator"})
         assert left >= 1
         world.db.users.update_many({}, {"$set": {"Roles": ["administrator"]}})
-
-
-@on_mongodb
-def test_changes_of_staff_wait_for_their_turn(app, staff, world):
-    people = [world.add_user() for _ in range(16)]
-
-    def give(user):
-        own = Caller(app.test_client(), staff.headers, "/api/v1/")
-        return set_roles(own, user, "viewer", status=None).status_code
-
-    with ThreadPoolExecutor(16) as pool:
-        assert set(pool.map(give, people)) == {200}
-    assert world.db.users.count_documents({"Roles": "viewer"}) == 16
 
 
 def test_every_permission_is_in_a_shipped_role():
@@ -353,18 +324,6 @@ def test_a_key_that_undoes_its_own_changes_runs_no_batch_that_undoes_others(clie
         key(f"POST batches/{planned}/advance", status=status)
 
 
-def test_planning_a_batch_is_not_running_it(staff, person, world):
-    row = {"Player": world.add_player()["Name"], "Operation": "give", "Quantity": 1}
-    rows = {"Rows": [{**row, "ItemId": world.add_object(Type="item")["_id"]}]}
-    staff("POST roles", {"Name": "runner", "Permissions": ["players.read", "batches.run"]})
-    support, runner = person("support"), person("runner")
-    batch = support("POST batches", rows).json["Id"]
-    for caller, lacking in ((support, "batches.run"), (runner, "items.move")):
-        refused = caller(f"POST batches/{batch}/run", status=403)
-        assert f"'{lacking}'" in refused.json["Message"]
-    person("senior-support")(f"POST batches/{batch}/advance")
-
-
 def test_a_row_that_undoes_the_change_of_a_role_reveals_nothing(staff, person):
     known = staff("PUT roles/viewer", {"Permissions": ["history.read"]}).headers["X-History-Id"]
     seen = []
@@ -381,26 +340,6 @@ def test_a_row_that_undoes_the_change_of_a_role_reveals_nothing(staff, person):
     assert person("support")(f"GET batches/{planned}/rows", status=403)
     assert planned not in [one["Id"] for one in person("support")("GET batches").json["Values"]]
     assert planned in [one["Id"] for one in staff("GET batches").json["Values"]]
-
-
-def test_a_key_may_have_a_single_permission(client, world):
-    headers = world.key_headers(Scopes=["items.move"])
-    key, player = Caller(client, headers, "/api/v1/"), world.add_player()
-    body = {"itemid": world.add_object(Type="item")["_id"], "quantity": 1}
-    key(f"POST players/{player['_id']}/items/give", body)
-    for request in (f"POST players/{player['_id']}/name", "GET players", "GET history"):
-        refused = key(request, {"Name": "Other"} if "POST" in request else None, status=403)
-        assert refused.json["Code"] == "SCOPE_MISSING", request
-
-
-def test_an_older_scope_of_a_key_means_no_less_and_no_more(client, world):
-    """Each older scope allows what the permissions that it includes allow."""
-    player = world.add_player()
-    for scope, allowed in (("players.change", 200), ("game.act", 403), ("users.change", 403)):
-        key = Caller(client, world.key_headers(scope), "/api/v1/")
-        key(f"POST players/{player['_id']}/name", {"Name": f"Name {len(scope)}"}, status=allowed)
-    muting = Caller(client, world.key_headers("game.act", "users.read"), "/api/v1/")
-    muting(f"POST users/{world.add_user()['_id']}/admin/mute", {"duration": 1}, status=403)
 
 
 def test_nobody_changes_or_removes_a_role_that_may_do_more(staff, person):

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from app.demo.names import user_name
-from app.http.parser import FORM
 from tests.factories import guid
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying, read_all
@@ -30,8 +29,6 @@ SOON = 20
 THREADS = 8
 # More than a worker has threads, those for passwords and mails included.
 CLIENTS = 64
-# gunicorn closes connections with an unread body one after another, so these take a while.
-STRANGERS = 8
 # Another account than demo.
 OTHER = user_name(7)
 PIECE = 64 * 1024
@@ -143,17 +140,6 @@ def test_a_large_plan_arrives_whole_through_either_door_in_either_framing(server
     assert send(site.connection(), server, changed, **key)[0] == 409
 
 
-@pytest.mark.parametrize("framing", ["length", "chunks"])
-def test_a_client_that_waits_to_be_asked_for_its_body_is_asked(server, framing):
-    rows = body_of(server, 20) + b" " * 2 * MIB
-    length = len(rows) if framing == "length" else None
-    with begun(server, length, Expect="100-continue", Connection="close") as client:
-        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        client.sendall(rows if length else b"%X\r\n%s\r\n0\r\n\r\n" % (len(rows), rows))
-        status, _, answer = parsed(read_all(client))
-    assert (status, json.loads(answer)["Rows"]) == (200, 20)
-
-
 def test_a_body_over_the_limit_is_a_413_and_leaves_nothing(server, site):
     before = left(server)
     with begun(server, LIMIT + 1) as client:  # of which not one byte is sent
@@ -216,33 +202,6 @@ def test_a_stranger_is_refused_before_the_body_is_read(server, body):
     except (ConnectionError, http.client.BadStatusLine):
         pass
     assert_serves(server)
-
-
-def unending_forms(server, count, stack):
-    """Return connections of strangers, each with a form whose next byte never comes."""
-    form = {"Content_Type": FORM, "Authorization": "", "Cookie": "quartermaster=x"}
-    start = (server, None, b"1\r\na\r\n", "/console/batches")
-    return [stack.enter_context(begun(*start, **form)) for _ in range(count)]
-
-
-def test_strangers_whose_forms_never_end_are_refused_and_closed(server):
-    """gunicorn waits five seconds for the rest of a body that nobody has read, and then closes."""
-    with ExitStack() as stack:
-        clients = unending_forms(server, STRANGERS, stack)
-        with closing(server.connection(60)) as connection:
-            connection.request("GET", "/healthz")
-            assert connection.getresponse().status == 200
-        assert {parsed(read_all(client))[0] for client in clients} == {401}
-
-
-def test_a_slow_body_is_planned_in_the_end_and_small_requests_come_between(server):
-    rows = body_of(server, 20).rjust(MIB + 1000)
-    with begun(server, len(rows), Connection="close") as client:
-        for piece in (rows[:500], rows[500:MIB], rows[MIB:-5], rows[-5:]):
-            assert_serves(server)
-            client.sendall(piece)
-        status, _, answer = parsed(read_all(client))
-    assert (status, json.loads(answer)["Ready"]) == (200, 20)
 
 
 def memory(pid, name):
