@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import product
 
@@ -58,20 +56,6 @@ def pages_of(names):
     return [names[start : start + SIZE] for start in range(0, len(names), SIZE)]
 
 
-def test_every_page_is_what_a_fresh_count_gives_after_some_have_risen(players, real_db):
-    """Walked up, changed, and read downwards: nothing of the walk may be left in the answers."""
-    add_players(real_db, 3000)
-    for page in range(30):
-        page_of(players, page)
-    risen = random.Random(2).sample(range(3000), 45)
-    real_db.players.update_many(
-        {"Name": {"$in": [f"Player {number:05}" for number in risen]}}, {"$inc": {"Level": 20}}
-    )
-    right = pages_of(expected(real_db.players, ORDERS["level", False].sort))
-    wrong = [page for page in reversed(range(30)) if page_of(players, page) != right[page]]
-    assert wrong == []
-
-
 @pytest.mark.parametrize(("order", "ascending"), some(ORDERS, 2))
 def test_all_pages_together_are_the_whole_list(players, real_db, order, ascending):
     add_players(real_db, 2500)
@@ -88,52 +72,6 @@ def test_all_pages_of_users_likewise(real_storage, real_db, order, ascending):
     pages = [users.list(Window(page, 4, 4), None, order, ascending) for page in range(9)]
     assert [user["Name"] for page in pages for user in page.values] == right
     assert all("EmailKey" not in user for page in pages for user in page.values)
-
-
-def test_a_limit_cuts_a_page_far_down_without_moving_the_next(players, real_db):
-    add_players(real_db, 2200)
-    cut = players.list(Window(20, SIZE, 3)).values
-    assert [player["Name"] for player in cut] == [f"Player 0200{number}" for number in range(3)]
-    assert page_of(players, 21, "name", True)[0] == "Player 02100"
-
-
-@pytest.fixture
-def yielding(real_storage):
-    """A server that lets others write after every step of a read."""
-    admin, steps = real_storage.client.admin, "internalQueryExecYieldIterations"
-    before = admin.command("getParameter", **{steps: 1})[steps]
-    admin.command("setParameter", **{steps: 1})
-    yield
-    admin.command("setParameter", **{steps: before})
-
-
-@contextmanager
-def moving(players):
-    """Give players other levels until the block ends."""
-    over = threading.Event()
-
-    def move():
-        rng = random.Random(3)
-        while not over.is_set():
-            key, level = f"player {rng.randrange(120):05}", rng.randrange(1, 40)
-            players.update_one({"NameKey": key}, {"$set": {"Level": level}})
-
-    movers = [threading.Thread(target=move) for _ in range(2)]
-    for mover in movers:
-        mover.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for mover in movers:
-            mover.join()
-
-
-def test_no_page_holds_a_player_twice_while_players_move_about(players, real_db, yielding):
-    add_players(real_db, 120)
-    with moving(real_db.players):
-        served = [page_of(players, 0) for _ in range(40)]
-    assert [names for names in served if len(names) > len(set(names))] == []
 
 
 def test_a_page_on_which_mongodb_meets_a_player_twice_is_read_anew(players, real_db, monkeypatch):

@@ -11,7 +11,6 @@ from app.game.actions.store import Actions
 from app.game.server import store
 from app.players.domain import FIELDS
 from tests.applications import service
-from tests.callers import Caller
 from tests.changes import cut_off, entries_of
 from tests.factories import guid, make_player, numbered_guid
 from tests.game import look, make_action
@@ -126,19 +125,6 @@ def test_a_save_of_the_position_alone_is_one_update(world, put, stored, db, monk
     odd = {"$set": {"Version": "x"}}
     db.players.update_one({"_id": id_}, odd, bypass_document_validation=True)
     assert put(id_, {"X": 5})["Version"] > 10**13
-
-
-@on_mongodb
-def test_whoever_saves_at_once_counts_each_version_once(app, staff, world, stored):
-    id_ = world.add_player(X=0)["_id"]
-
-    def save(number):
-        caller = Caller(app.test_client(), staff.headers, "/api/v1/")
-        return caller(f"PUT players/{id_}", {"X": number}).json["Version"]
-
-    with ThreadPoolExecutor(6) as pool:
-        versions = sorted(pool.map(save, range(1, 31)))
-    assert (versions, stored(id_)["Version"]) == ([*range(1, 31)], 30)
 
 
 def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, stored, db):

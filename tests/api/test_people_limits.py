@@ -5,16 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pymongo.client_session import ClientSession
 from pymongo.errors import AutoReconnect
 
-import config
 from app.auth.permissions import NAMES, Permission
 from app.batches.background import BatchWorker
 from app.storage import transactions
-from app.storage.client import Storage
 from app.storage.limits import Budgets
 from tests.applications import service
 from tests.callers import Caller
@@ -166,27 +162,6 @@ def test_many_at_once_move_exactly_the_limit(app, world, person, player, db):
     assert left(caller) == 40 - moved
     # Not more than one item is left: every refused request wanted two or three, or none was left.
     assert moved in (39, 40)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    limit=st.integers(0, 20),
-    steps=st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=12),
-)
-def test_the_sum_is_never_above_the_limit(limit, steps):
-    """Reserving and giving back in any order never allows more than the limit."""
-
-    storage = Storage(config.load({"QM_ENV": "testing"}))
-    budgets, moved = Budgets(storage), 0
-    for count, is_made in steps:
-        reservation = budgets.reserve("one", count, limit)
-        assert (reservation is not None) == (moved + count <= limit)
-        if reservation and is_made:
-            moved += count
-        elif reservation:
-            budgets.give_back(reservation)
-    assert budgets.used_today(["one"]) == {"one": moved}
-    assert moved <= limit
 
 
 class TestBatches:

@@ -1,15 +1,12 @@
 """A game without a driver for MongoDB saves many characters with one request."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from app.game.server import saving
 from app.players.store import Players
 from tests.changes import entries_of
-from tests.factories import guid, make_player
-from tests.mongod import on_mongodb
+from tests.factories import guid
 
 
 @pytest.fixture
@@ -140,20 +137,3 @@ def test_a_database_that_fails_for_one_row_leaves_the_results_of_the_others(
     # A bug of ours is none of the game's.
     failing(OperationFailure("no such command", 59))
     assert save(*rows, status=500)["Code"] == "INTERNAL_ERROR"
-
-
-@on_mongodb
-def test_of_many_requests_with_the_same_version_one_saves_each_row(save, db, stored, entries):
-    players = [make_player() for _ in range(20)]
-    db.players.insert_many(players)
-
-    def race(level):
-        results = save(*({"Id": p["_id"], "Version": 0, "Level": level} for p in players))
-        return {result["Id"] for result in results if result["Code"] is None}
-
-    with ThreadPoolExecutor(4) as pool:
-        won = dict(zip(range(2, 6), pool.map(race, range(2, 6)), strict=True))
-    for player in players:
-        (level,) = (level for level, ids in won.items() if player["_id"] in ids)
-        held = stored(player["_id"])
-        assert (held["Level"], held["Version"], len(entries(player["_id"]))) == (level, 1, 1)

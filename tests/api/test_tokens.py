@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from itsdangerous import Signer, TimestampSigner, URLSafeSerializer
 
+import config
 from app.auth.roles import Role
 from app.auth.tokens import LONGEST, AccessTokens
 from app.errors import Unauthorized
@@ -175,6 +176,17 @@ def test_a_secret_that_is_to_come_opens_before_it_signs():
     old, between = AccessTokens([KEY], 300), AccessTokens([KEY, OTHER_KEY], 300)
     assert between.check(AccessTokens([OTHER_KEY, KEY], 300).issue("u", "c", FAR)).user_id == "u"
     assert old.check(between.issue("u", "c", FAR)).user_id == "u"
+
+
+def test_the_secrets_of_the_settings_are_those_of_the_service(make_app):
+    secrets = {"SECRET_KEY": OTHER_KEY, "SECRET_KEY_FALLBACKS": [KEY]}
+    former, later = (
+        service(make_app(config.load({"QM_ENV": "testing"}, **settings)), AccessTokens)
+        for settings in ({"SECRET_KEY": KEY}, secrets)
+    )
+    assert later.check(former.issue("u", "c", FAR)).user_id == "u"
+    with pytest.raises(Unauthorized):
+        former.check(later.issue("u", "c", FAR))
 
 
 def test_a_token_of_a_chain_that_was_never_begun_is_denied(client, alice, app):

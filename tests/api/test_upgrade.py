@@ -8,7 +8,6 @@ import json
 import logging
 from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, count
@@ -18,9 +17,7 @@ import pytest
 from pymongo.errors import DuplicateKeyError, WriteError
 
 import config
-from app.auth.api_keys import digest_of
 from app.database import COLLECTIONS
-from app.former_names import former_names
 from app.storage.events import EventLog, Place
 from app.storage.schema import migrations, upgrade
 from app.storage.schema.collections import differences, init_database
@@ -129,24 +126,6 @@ def test_deleted_players_can_be_restored(db, older, name):
         assert player.items() >= {n: v for n, v in former.items() if n not in NOT_KEPT}.items()
         assert (copy["DeletedAt"], copy["UserId"]) == (before[id_]["DeletedAt"], player["UserId"])
         assert "Stamp" not in copy
-
-
-@BOTH
-def test_each_player_is_as_the_release_served_it(db, older, name):
-    older(name)
-    init_database(db, TODAYS)
-    served = older_databases.answers(name)["As it is"]
-    for player in db.players.find():
-        answer = served[f"players/{player['_id']}"]
-        assert answer["Id"] == player["_id"]
-        for field in answer.keys() & player.keys() - {"CreationDate", "LastOnline", "LastSeen"}:
-            assert player[field] == answer[field], field
-        slots = served[f"players/{player['_id']}/items"]
-        for items, field in (("inventory", "Inventory"), ("bank", "Bank")):
-            held = {str(slot["Slot"]): slot["Quantity"] for slot in slots[items]}
-            assert held == {n: s["Quantity"] for n, s in player[field].items()}
-    names = {player["_id"]: player for player in db.players.find({"Name": "Newer07"})}
-    assert [former_names(player) for player in names.values()] == [["Hero07"]]
 
 
 @BOTH
@@ -282,16 +261,6 @@ def test_each_key_is_remembered_with_its_answer(db, older, name):
 
 
 @BOTH
-def test_keys_of_the_api_still_open(db, older, name):
-    older(name)
-    init_database(db, TODAYS)
-    secret = older_databases.answers(name)["Key of shop"]
-    (user,) = db.users.find({"KeyDigests": digest_of(secret)})
-    (key,) = (key for key in user["Keys"].values() if key["Name"] == "shop")
-    assert {"players.read", "items.move", "history.read"} <= {*key["Scopes"]}
-
-
-@BOTH
 def test_doubles_are_reported_and_kept(db, older, name, caplog):
     older(name)
     with caplog.at_level(logging.WARNING, "quartermaster"):
@@ -420,31 +389,6 @@ def test_it_may_be_killed_at_any_write_and_started_again(db, name, moment):
             migrations.migrate(Fragile(db, number, moment))
         migrations.migrate(db)
         assert contents(db) == expected
-
-
-@BOTH
-def test_it_may_be_killed_again_and_again(db, name):
-    fill(db, name)
-    migrations.migrate(db)
-    expected = contents(db)
-    fill(db, name)
-    for number in chain(range(2, 7), [10_000]):
-        with suppress(Killed):
-            migrations.migrate(Fragile(db, number, "in the middle"))
-    assert migrations.version_of(db) == migrations.CURRENT
-    assert contents(db) == expected
-
-
-@BOTH
-def test_a_second_time_it_changes_nothing(db, older, name):
-    older(name)
-    init_database(db, TODAYS)
-    before = contents(db)
-    init_database(db, TODAYS)
-    assert contents(db) == before
-    for step in upgrade.STEPS:
-        step(db)
-    assert contents(db) == before
 
 
 @BOTH
