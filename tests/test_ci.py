@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -85,39 +84,6 @@ def test_what_killed_tests_have_started_ends_too(tmp_path, options):
 
 
 # The linter of make lint that npm has
-
-
-def lint(folder, ci, **linter):
-    """Run make lint in which all programs succeed but redocly, which ends as it is told."""
-    programs = ("ruff", "docutils", "hadolint", "check-jsonschema", "quartermaster")
-    for name, ending in {**dict.fromkeys(programs, 0), **linter}.items():
-        (folder / name).write_text(f"#!/bin/sh\necho {name} >&2\nexit {ending}\n")
-        (folder / name).chmod(0o755)
-    return subprocess.run(
-        [shutil.which("make"), "lint", f"BIN={folder}", "--assume-old=.venv/dev.stamp"],
-        env={"PATH": str(folder), "CI": ci},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_without_it_the_document_is_left_out_and_that_is_said(tmp_path):
-    done = lint(tmp_path, "")
-    assert done.returncode == 0, done.stderr
-    assert "The OpenAPI document was NOT linted: redocly is missing." in done.stdout
-
-
-def test_in_ci_it_may_not_be_missing(tmp_path):
-    done = lint(tmp_path, "true")
-    assert done.returncode == 2
-    assert "redocly is missing, which .ci/run installs." in done.stderr
-
-
-@pytest.mark.parametrize("ending", [0, 1])
-def test_what_it_finds_fails(tmp_path, ending):
-    done = lint(tmp_path, "true", redocly=ending)
-    assert bool(done.returncode) == bool(ending)
 
 
 def test_the_page_for_contributors_names_the_versions_that_ci_installs():

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.ports import free_port
 from tests.system.programs import (
@@ -29,7 +28,6 @@ ROOT = Path(__file__).parents[2]
 OLD, NEW = "1.0", "2.0"
 SIGN_IN = {"grant_type": "password", "username": "Ann", "password": "0" * 64}
 ONE_MORE_STEP = "\n\nSTEPS.append(lambda db: None)\nCURRENT += 1\n"
-TOO_NEW = f"is at SchemaVersion {CURRENT + 1}, and this program knows none above {CURRENT}"
 
 
 def make_release(folder, version):
@@ -131,28 +129,3 @@ def test_a_worker_that_is_replaced_during_an_upgrade_serves_the_code_of_its_mast
     with unit(releases, **settings) as server:
         wait_until(server.is_ready, server.output)
         assert version_of(server) == {NEW}
-
-
-@pytest.mark.everything
-def test_a_program_started_on_the_schema_of_a_newer_one_answers_503_and_says_why(
-    releases, settings
-):
-    switch(releases, NEW)
-    assert call(releases, "db", "init", **settings).returncode == 0
-    switch(releases, OLD)
-    with unit(releases, **settings) as server:
-        wait_until(lambda: TOO_NEW in readiness(server), server.output)
-        assert server.status("/readyz") == 503
-        code, _, text = server.ask("POST", "/api/oauth/token", SIGN_IN)
-        # What stands in the database is for operators, who ask /readyz.
-        assert (code, b"its database have different versions" in text) == (503, True)
-        assert server.status("/healthz") == 200
-        # A worker that takes the place of this one knows no better.
-        replace_worker(server)
-        wait_until(lambda: TOO_NEW in readiness(server), server.output)
-        assert TOO_NEW in server.output.read_text()
-        # The backup from before the upgrade, or the newer program, is all that it waits for.
-        with MongoClient(settings["MONGODB_URI"]) as client:
-            client[settings["MONGODB_DATABASE"]].schema.delete_many({})
-        wait_until(server.is_ready, server.output)
-        assert server.ask("POST", "/api/oauth/token", SIGN_IN)[0] == 400
