@@ -2,7 +2,7 @@
 
 Most rows are made from the OpenAPI document: every hostile value meets every field, path part and
 query parameter that there is, so a new one is covered as soon as it is documented. Whatever is
-refused must leave the database as it was. What cannot be said in HTTP is in hostile_bytes.py.
+refused must leave the database as it was.
 """
 
 import gzip
@@ -16,7 +16,6 @@ from app.http.fields import LINES, NO_CONTROLS
 from app.naming import is_visible
 from app.openapi import examples
 from app.players.domain import check_name
-from tests import hostile_bytes
 from tests.openapi_document import OPERATIONS, SPEC
 
 JSON = "application/json"
@@ -354,8 +353,3 @@ GROUPS = (fields, limits, keys, bodies, paths, queries, headers, forms, csv_file
 def all_rows():
     """Return the whole table; only those who send it wait until it is made."""
     return [row for group in GROUPS for row in group()]
-
-
-def count():
-    """Return how many hostile requests are tried, those in bytes at each door of the service."""
-    return len(all_rows()) + hostile_bytes.count()

@@ -15,8 +15,7 @@ from app.auth.roles import Role
 from app.players.store import Players
 from tests.changes import entries_of
 from tests.console_visitor import body_of, commands_of, database_away, page_of, visitor
-from tests.factories import make_bag, numbered_guid, sha256, with_keys
-from tests.tiers import some
+from tests.factories import make_bag, numbered_guid, sha256
 
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
 POTION, SWORD, SPELL, VARIABLE, GLOBAL = (numbered_guid(number) for number in range(1, 6))
@@ -531,39 +530,6 @@ def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
     assert fields.items() <= again.items()
     assert staff.send("/players/Aladric/give", again).status_code == 303
     assert stored(db, player)["Inventory"]["0"]["Quantity"] == 1
-
-
-# No list: MongoDB has indexes over several of the fields, and takes a list in one of them at most.
-ODD = [None, "text", 5, 5.5, {}, True, "(missing)"]
-KEPT = {"_id", "NameKey", "NameTails", "Version", "PasswordVersion"}
-
-
-@pytest.mark.parametrize("odd", some(ODD), ids=str)
-def test_a_page_is_shown_whatever_a_game_has_stored(staff, world, db, odd):
-    user = world.add_user(Name="thalia", Email="thalia@example.com")
-    player = world.add_player(Name="Aladric", UserId=user["_id"])
-    swords = {"ItemId": SWORD, "Quantity": 1, "StatBuffs": odd}
-    db.players.update_one({"_id": player["_id"]}, {"$set": {"Inventory.1": swords}}, **bypass(db))
-    spoil(db.players, player, odd, KEPT | {"UserId", "Inventory"})
-    spoil(db.users, with_keys(user), odd, KEPT)
-    spoil(db.objects, {"_id": POTION, "Name": ""}, odd, {"_id"})
-    tabs = ("", "/spells", "/variables", "/history", "/notes")
-    paths = [f"/players/{player['_id']}{tab}" for tab in tabs]
-    tabs = ("", "/history", "/notes", "/keys", "/sign-ins", "/personal-data")
-    paths += [f"/users/{user['_id']}{tab}" for tab in tabs]
-    paths += ["/players", "/users", "/search?q=lad", "/suggest?q=lad", "/search?q=thalia%40", ""]
-    paths += ["/catalogue", f"/catalogue/item/{POTION}", "/suggest/item?q=life", "/history"]
-    for path in paths:
-        staff.read(path)
-
-
-def spoil(collection, document, odd, kept):
-    """Store something odd in all fields but some, as a program may that knows no validator."""
-    fields = set(document) - kept
-    update = {"$unset": dict.fromkeys(fields, "")}
-    if odd != "(missing)":
-        update = {"$set": dict.fromkeys(fields, odd)}
-    collection.update_one({"_id": document["_id"]}, update, **bypass(collection.database))
 
 
 def bypass(db):

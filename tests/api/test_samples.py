@@ -7,20 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from pymongo import MongoClient, monitoring
 
 import config
 from app import metrics
-from app.database import COLLECTIONS
 from app.history.store import History
 from app.players.store import Players
 from app.samples.domain import INTERVAL, Traffic, interval_of, traffic_of
 from app.samples.sampler import Sampler
 from app.samples.store import KEPT, Samples
 from app.storage.errors import DatabaseError
-from app.storage.schema.collections import init_database
-from tests.applications import service, storage_with
-from tests.factories import NOW, make_entry, make_player
+from tests.applications import service
+from tests.factories import make_entry, make_player
 
 # The present interval, for samples expire. In its middle, all entries of the former have moved.
 # Not the last interval of an hour, in which active players are counted, too.
@@ -250,96 +247,6 @@ def test_of_many_workers_that_begin_a_sample_at_once_none_is_lost(samples, sampl
             list(pool.map(add, [number] * 8))
     found = samples.since(BEGIN)
     assert [traffic_of([one]) for one in found] == [Traffic(8, 0, {0.1: 8})] * 5
-
-
-class Aggregations(monitoring.CommandListener):
-    """Keeps the aggregations that were sent."""
-
-    def __init__(self):
-        self.sent = []
-
-    def started(self, event):
-        if event.command_name == "aggregate":
-            self.sent.append(event.command)
-
-    def succeeded(self, event):
-        pass
-
-    def failed(self, event):
-        pass
-
-
-@pytest.fixture
-def aggregations():
-    return Aggregations()
-
-
-@pytest.fixture
-def plans(mongodb_uri, aggregations):
-    """A database of its own: where a game has ever stored a list, an index covers nothing."""
-    with MongoClient(mongodb_uri, tz_aware=True, event_listeners=[aggregations]) as client:
-        db = client["samples_plans"]
-        init_database(db, COLLECTIONS)
-        aggregations.sent.clear()
-        yield db
-        client.drop_database("samples_plans")
-
-
-@pytest.fixture
-def explained(plans, real_storage, aggregations):
-    """Return how the server ran what a store asked of it."""
-    collections = {name: plans[name] for name in ("players", "history")}
-    storage = storage_with(real_storage, **collections)
-
-    def explained(act):
-        answer = act(storage)
-        (command,) = aggregations.sent
-        asked = {name: command[name] for name in ("aggregate", "pipeline", "hint", "cursor")}
-        return answer, plans.command("explain", asked, verbosity="executionStats")
-
-    return explained
-
-
-def stats_of(plan):
-    """Yield the execution statistics of a plan, wherever its stages have them."""
-    if isinstance(plan, dict):
-        if "totalDocsExamined" in plan:
-            yield plan
-        for part in plan.values():
-            yield from stats_of(part)
-    elif isinstance(plan, list):
-        for part in plan:
-            yield from stats_of(part)
-
-
-def test_levels_are_counted_by_the_index_alone(explained, plans):
-    plans.players.insert_many([make_player(Level=number % 10) for number in range(200)])
-    levels, plan = explained(lambda storage: Players(storage, 0, 0).count_by_level())
-    assert levels == dict.fromkeys(range(10), 20)
-    stats = next(stats_of(plan))
-    assert stats["totalDocsExamined"] == 0
-    assert stats["totalKeysExamined"] == 200
-
-
-def test_changes_are_counted_by_the_index_alone_and_of_their_time(explained, plans):
-    player = make_player()
-    operations = ("give", "take", "note")
-    plans.history.insert_many(
-        make_entry(
-            player,
-            Version=number,
-            At=NOW + timedelta(seconds=number),
-            Operation=operations[number % 3],
-        )
-        for number in range(600)
-    )
-    begin, end = NOW + timedelta(seconds=300), NOW + timedelta(seconds=360)
-    counts, plan = explained(lambda storage: History(storage).count_changes(begin, end))
-    assert counts == dict.fromkeys(operations, 20)
-    stats = next(stats_of(plan))
-    assert stats["totalDocsExamined"] == 0
-    # Of the others, no more than the key at which the server sees that the time is over.
-    assert 60 <= stats["totalKeysExamined"] < 100
 
 
 def test_a_worker_that_samples_needs_no_request(make_sampler, sample, world):

@@ -1,6 +1,5 @@
 """Requests that wait for the game, through real gunicorn: they hold up nobody else."""
 
-import json
 import threading
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from app.auth.api_keys import new_secret
 from app.auth.roles import Role
 from tests.factories import guid, make_key, make_player, make_user, with_keys
-from tests.game import look, playing
+from tests.game import look
 from tests.system.programs import wait_until
 
 AMELIA = "/api/v1/players/Amelia"
@@ -42,15 +41,3 @@ def test_who_waits_for_the_game_holds_no_slot_at_the_database(server):
     assert set(found) == {200}
     assert len(found) >= 3
     assert answers == [202]
-
-
-def test_a_game_that_answers_is_heard(server):
-    with playing(server.db):
-        assert server.json(*KICK) == {"Message": "Amelia has been kicked by the server!"}
-
-
-def test_without_a_game_it_is_refused(server):
-    look(server.db, ago=60)
-    status, headers, body = server.ask(*KICK)
-    assert (status, headers["Retry-After"]) == (503, "10")
-    assert "No game is running" in json.loads(body)["Message"]

@@ -29,7 +29,6 @@ from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment
 
 LIMITS = Limits(35, 100, 1_000_000)
-REPAIRED_FIELDS = {"Inventory", "Bank", "Slots", "Version", "NameKey", "NameTails"}
 
 
 @pytest.fixture
@@ -103,29 +102,6 @@ def test_a_bag_in_two_slots_is_a_fault(check, real_db):
 
 def documents_of(db, kinds=("players", "users", "bags")):
     return {document["_id"]: document for kind in kinds for document in db[kind].find()}
-
-
-def test_a_repair_loses_no_item_and_touches_nothing_else(check, real_db):
-    list(broken_documents.store_broken(real_db))
-    before = documents_of(real_db)
-    check("--repair")
-    for kind in ("players", "bags"):
-        for document in real_db[kind].find():
-            was = before[document["_id"]]
-            for field in ("Inventory", "Bank", "Slots"):
-                assert items_of(document, field) == items_of(was, field)
-            kept = was.keys() - REPAIRED_FIELDS
-            if document != was:
-                assert document["Version"] not in (was.get("Version"), 0)
-            assert {name: document[name] for name in kept} == {name: was[name] for name in kept}
-
-
-def items_of(document, field):
-    return [
-        (number, held["ItemId"], held["Quantity"])
-        for number, held in document.get(field, {}).items()
-        if held != broken_documents.EMPTY and held["Quantity"]
-    ]
 
 
 def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db):
@@ -388,31 +364,6 @@ def test_what_belongs_to_somebody_who_is_being_erased_is_left(check, real_db):
     real_db.erasures.insert_one({**record, "Players": [], "Bags": []})
     check()
     assert real_db.history.count_documents({}) == 0
-
-
-def test_many_gifts_while_it_repairs_again_and_again(check, real_db, real_storage):
-    """Gifts, broken writes and repairs run concurrently."""
-    players = [make_player() for _ in range(8)]
-    real_db.players.insert_many(players)
-
-    def give_and_break(player):
-        where = {"_id": player["_id"]}
-        for number in range(25):
-            give_one(real_storage, player)
-            if number % 5 == 0:
-                broken = {"$set": {"NameKey": guid(), "Inventory.30": broken_documents.EMPTY}}
-                real_db.players.update_one(where, broken, bypass_document_validation=True)
-
-    with ThreadPoolExecutor(4) as pool:
-        under_way = [pool.submit(give_and_break, player) for player in players]
-        while not all(future.done() for future in under_way):
-            check("--repair")
-        for future in under_way:
-            future.result()
-    check("--repair")
-    for player in real_db.players.find():
-        assert player["Inventory"] == {"0": {"ItemId": broken_documents.ITEM, "Quantity": 25}}
-        assert player["NameKey"] == player["Name"].lower()
 
 
 def test_a_bar_shows_how_far_it_is_on_a_terminal(tmp_path, mongodb_uri, real_db):

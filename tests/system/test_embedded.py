@@ -18,7 +18,7 @@ from pymongo import MongoClient
 from app.storage.embedded import supervisor
 from app.storage.embedded.lease import EmbeddedError, Lease, find_mongod
 from app.storage.embedded.supervisor import SUPERVISOR_LOCK, read_state
-from tests.system.programs import processes_with, serving, wait_until
+from tests.system.programs import processes_with, wait_until
 
 HOLD = """
 import sys, time
@@ -92,16 +92,6 @@ def test_a_killed_program_leaves_no_orphan_and_its_data(holder, tmp_path):
     lease.close()
 
 
-@pytest.mark.everything
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux stops a child with its parent")
-def test_even_a_killed_supervisor_takes_its_server_along(holder, tmp_path):
-    os.kill(read_state(tmp_path / "mongodb")["supervisor"], signal.SIGKILL)
-    wait_until(lambda: not is_running(tmp_path))
-    holder.kill()
-    holder.wait()
-    Lease(str(tmp_path)).close()
-
-
 def test_a_server_outlives_its_own_death_and_that_of_its_programs_until_the_last_leaves(tmp_path):
     folder, one, two = tmp_path / "mongodb", {"_id": 1}, {"_id": 2}
     with holding(tmp_path) as holder:
@@ -158,18 +148,6 @@ def test_a_killed_supervisor_is_replaced_while_programs_still_use_its_server(hol
 
 
 @pytest.mark.everything
-def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_path):
-    with serving(tmp_path, "--workers", "1") as service:
-        folder = tmp_path / "mongodb"
-        killed = read_state(folder)["supervisor"]
-        os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: (read_state(folder) or {}).get("supervisor", killed) != killed)
-        wait_until(service.is_ready, service.output)
-        assert "The embedded MongoDB has stopped; restarting it" in service.output.read_text()
-    wait_until(lambda: not processes_with(str(folder)))
-
-
-@pytest.mark.everything
 def test_nobody_brings_a_supervisor_back_that_has_done_its_work(tmp_path):
     lease = Lease(str(tmp_path))
     lease.close()
@@ -203,17 +181,6 @@ def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
     port = supervisor.usable_port(note)
     assert 1023 < port < 65536
     assert supervisor.usable_port(note) == port
-
-
-@pytest.mark.everything
-def test_it_starts_beside_an_absurd_port_file_and_state(tmp_path):
-    folder = tmp_path / "mongodb"
-    folder.mkdir()
-    (folder / "port").write_text("many")
-    (folder / "server.json").write_text("[]")
-    lease = Lease(str(tmp_path))
-    assert lease.uri.startswith(f"mongodb://127.0.0.1:{(folder / 'port').read_text()}/")
-    lease.close()
 
 
 @pytest.fixture

@@ -97,13 +97,6 @@ def test_the_demo_is_served_and_reloaded_and_ctrl_c_leaves_nothing_behind(tmp_pa
     assert not processes_with(f"--port {server.port}")
 
 
-@pytest.mark.everything
-def test_a_second_start_keeps_the_data(tmp_path):
-    for _ in range(2):
-        with serving(tmp_path, "--demo") as server:
-            assert total(server) == 500
-
-
 def test_every_worker_is_ready_when_the_banner_appears(serve, monkeypatch):
     # What asks for readiness while the service starts sees the banner first.
     monkeypatch.setattr("tests.system.programs.Service.is_ready", lambda _: True)
@@ -168,22 +161,6 @@ def test_a_socket_that_cannot_be_made_is_said_in_a_sentence(tmp_path, name, reas
     refused = run(tmp_path, "serve", **settings, MONGODB_URI=NOWHERE)
     reason = reason.format(folder=tmp_path)
     assert refused.stderr == f"Error: Cannot listen on {tmp_path / name}: {reason}\n"
-
-
-@pytest.mark.parametrize(
-    ("settings", "missing"),
-    [
-        ({}, "QM_SECRET_KEY and QM_MONGODB_URI"),
-        ({"SECRET_KEY": "s" * 32}, "QM_MONGODB_URI"),
-        ({"MONGODB_URI": NOWHERE}, "QM_SECRET_KEY"),
-    ],
-)
-def test_production_does_not_start_without_a_secret_and_a_database(tmp_path, settings, missing):
-    refused = run(tmp_path, "serve", ENV="production", **settings)
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: The production environment cannot start without {missing}.\n"
-    )
 
 
 def test_what_happens_before_the_first_request_is_logged_as_json_too(tmp_path):

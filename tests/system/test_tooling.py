@@ -28,7 +28,6 @@ EXAMPLE = DOCS / "examples" / "give_items.py"
 BATCHES = DOCS / "examples" / "run_batch.py"
 SCOPES = ("players.read", "players.change")
 NOTHING_TWICE = "Run it again when that is mended: no row is done twice.\n"
-DENIED = "Authorization has been denied for this request. The key is unknown, expired or revoked.\n"
 AGAIN = "Run it again when that is mended: nothing is given twice.\n"
 DIFFICULT = "Zoë 100% ?#&"
 
@@ -113,23 +112,6 @@ def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
     # Two equal rows are two gifts, as somebody meant them to be.
     assert_each_has(server, crowd[:2], item, 6)
     assert_each_has(server, crowd[2:], item, 3)
-
-
-@pytest.mark.everything
-def test_a_long_file_is_given_once_however_often_others_change_the_same_player(
-    server, crowd, write
-):
-    item, player, rows = guid(), crowd[0], 70
-    file = write(*((player["_id"], item, n + 1) for n in range(rows)))
-    assert tool(server, "give", file).stdout == f"{rows} given, 0 given before, 0 refused.\n"
-    other = guid()
-    foreign = write(*((player["_id"], other, n + 1) for n in range(rows)), name="foreign.csv")
-    assert tool(server, "give", foreign).returncode == 0
-    # The game counts its own changes up, as it should.
-    for _ in range(100):
-        server.db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1, "Exp": 1}})
-    assert tool(server, "give", file).stdout == f"0 given, {rows} given before, 0 refused.\n"
-    assert_each_has(server, [player], item, sum(range(rows + 1)))
 
 
 def test_rows_may_be_added_and_moved_and_another_file_is_another_occasion(server, crowd, write):
@@ -274,22 +256,6 @@ def test_a_bad_file_is_refused_before_anything_is_sent(server, write, tmp_path):
         assert "Traceback" not in vast.stderr
         assert "No such file" in tool(proxy, "give", str(tmp_path / "missing.csv")).stderr
     assert proxy.seen == []
-
-
-@pytest.mark.parametrize("key", ["wrong", "qm_" + "0" * 46])
-def test_a_wrong_key_is_told_in_a_sentence(server, key):
-    result = tool(server, "list", key=key)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"{DENIED}{AGAIN}"
-
-
-def test_a_terminal_gets_a_progress_bar(server, crowd, write):
-    file = write(*((player["_id"], guid(), 1) for player in crowd))
-    command = [str(EXAMPLE), "--url", server.base, "give", file]
-    code, shown = fork_server.run_on_terminal(command, dict(os.environ))
-    assert code == 0
-    assert f"\r[{'#' * 20:40}] 6 of 12\r" in shown
-    assert shown.endswith(f"\r[{'#' * 40}] 12 of 12\r\n")
 
 
 def batch_file(tmp_path, players, item, times=1, name="summer.csv"):

@@ -1,14 +1,11 @@
 """The example world of docs/examples, run as its reader would, beside a real service."""
 
 import os
-import pty
 import re
 import signal
-import subprocess
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,7 +17,6 @@ pytest.importorskip("psutil", reason="the bench extra is not installed")
 from app.demo.names import ITEM_IDS, MAP_IDS
 from app.moderation.penalties import BAN, MUTE
 from app.naming import name_key, name_tails
-from app.storage.embedded.lease import Lease
 from tests import mongod
 from tests.factories import guid, make_player
 from tests.game import make_action
@@ -30,7 +26,6 @@ from tests.system.programs import GAME, playing, run, wait_until
 from tests.system.tcp_proxy import TcpProxy
 from tests.tiers import some
 
-ROOT = Path(__file__).parents[2]
 DATABASE = "example_world"
 # Of so many characters, nine tenths are online at a time.
 CHARACTERS = 20
@@ -304,28 +299,6 @@ def standalone(tmp_path_factory):
 
 
 @pytest.mark.everything
-def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_path):
-    uri, players = (
-        f"mongodb://owner:secret@{standalone.address_of_all}",
-        standalone[DATABASE].players,
-    )
-    with playing(
-        uri, DATABASE, tmp_path / "output.txt", "--players", "3", "--pace", "200"
-    ) as world:
-        wait_until(lambda: players.find_one({"Level": {"$gt": 1}}), tmp_path / "output.txt")
-        name = players.find_one()["Name"]
-        # Written as the service does it.
-        gift = {"Bank.7": {"ItemId": guid(), "Quantity": 5}}
-        players.update_one({"Name": name}, {"$set": gift, "$inc": {"Version": 1}})
-        wait_until(lambda: f"{name} got 5 {gift['Bank.7']['ItemId']} as a gift." in world.said())
-        world.terminate()
-        assert world.wait(120) == 0
-    said = world.said()
-    assert said.count("Without a replica set there are no transactions, and so no trades.\n") == 1
-    assert " trade" not in said.splitlines()[-1]
-
-
-@pytest.mark.everything
 def test_an_account_without_the_right_to_write_is_told_so(standalone):
     uri = f"mongodb://reader:secret@{standalone.address_of_all}"
     for given, told in ((uri, "not authorized on"), (uri.replace("secret", "x"), "Authentication")):
@@ -383,61 +356,6 @@ def test_without_characters_or_a_database_it_says_what_it_needs(mongodb_uri, tmp
     done = play()
     assert done.returncode == 2
     assert "quartermaster db uri prints it." in done.stderr
-
-
-@pytest.mark.everything
-def test_a_terminal_gets_a_line_that_changes(mongodb_uri):
-    terminal, side = pty.openpty()
-    env = {**os.environ, "QM_MONGODB_URI": mongodb_uri, "COLUMNS": "40"}
-    options = ("--database", "terminal_world", "--players", "2")
-    with Path(os.devnull).open("r+b") as nothing:
-        standard = (nothing.fileno(), side, nothing.fileno())
-        process = fork_server.start_on([GAME, *options], env, *standard)
-    os.close(side)
-    shown, lines = b"", []
-    with suppress(OSError):  # Linux tells so that the other side is closed
-        while part := os.read(terminal, 65536):
-            shown += part
-            lines = re.findall(rb"\r\x1b\[K(2 of 2 play[^\r]*)\r\r", shown)
-            if len(lines) > 1:
-                process.send_signal(signal.SIGINT)
-    os.close(terminal)
-    assert process.wait(120) == 0
-    assert len(lines) > 1
-    assert max(map(len, lines)) == 39
-    with MongoClient(mongodb_uri) as client:
-        client.drop_database("terminal_world")
-
-
-def make(folder, *arguments, **settings):
-    """Run make as a user does, without installing anything."""
-    env = {**os.environ, "QM_DATA_DIR": str(folder), **settings}
-    options = ["-C", str(ROOT), "--no-print-directory", "--old-file", ".venv/run.stamp"]
-    return subprocess.run(
-        ["make", *options, *arguments], env=env, capture_output=True, text=True, timeout=120
-    )
-
-
-@pytest.mark.everything
-@pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
-def test_make_world_says_that_nothing_runs(tmp_path):
-    done = make(tmp_path, "world")
-    assert done.returncode != 0
-    assert done.stderr.startswith(
-        f"Error: No embedded MongoDB runs in {tmp_path}/mongodb: start one with make run"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.everything
-@pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
-def test_make_world_plays_in_the_embedded_database(tmp_path):
-    with closing(Lease(str(tmp_path), mongod.CHOSEN)) as lease, MongoClient(lease.uri) as client:
-        settings = {"QM_MONGODB_DATABASE": "make_world"}
-        done = make(tmp_path, "world", "WORLD=--players 3 --seconds 1", **settings)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.endswith(" Everybody is logged out.\n")
-        assert client.make_world.players.count_documents({}) == 3
 
 
 URIS = {
