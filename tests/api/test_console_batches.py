@@ -22,7 +22,7 @@ from tests.console_visitor import (
     page_of,
     visitor,
 )
-from tests.factories import make_batch, make_batch_row, numbered_guid
+from tests.factories import make_batch, numbered_guid
 
 ITEM, OTHER, SPELL, VARIABLE, TWIN = (numbered_guid(number) for number in range(1, 6))
 NAMES = ("Aladric", "Elowen", "Thalia")
@@ -345,22 +345,6 @@ def test_an_undo_is_planned_and_shown_before_it_is_run(staff, gift, world, db):
     assert held(world, "Aladric") != {}
     run(staff, undo)
     assert held(world, "Aladric") == {}
-
-
-def test_rows_about_users_are_not_shown_without_the_role(app, world, staff, db):
-    batch = make_batch(Needs=["undo", "users"], Name="Bans")
-    db.batches.insert_one(batch)
-    user = world.add_user(Name="thalia.secret")
-    row = make_batch_row(user, batch["_id"], Operation="undo")
-    row |= {"Subject": {**row["Subject"], "Kind": "user"}, "Arguments": {"id": "user:x:1"}}
-    db.batch_rows.insert_one(row)
-    for path in ("", "/result"):
-        staff.read(f"/batches/{batch['_id']}{path}", 403)
-    for verb in ("run", "pause", "cancel", "undo"):
-        answer = staff.submit(f"/batches/{batch['_id']}/{verb}", 403)
-        assert "thalia" not in answer.text
-    manager = visitor(app, world, Role.API, Role.USERS_QUERY)
-    assert "thalia.secret" in page_of(show(manager, batch))
 
 
 def test_a_batch_that_is_being_planned_offers_nothing_yet(staff, db):

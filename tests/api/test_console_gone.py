@@ -175,12 +175,6 @@ def test_personal_data_are_a_file_with_a_harmless_name(staff, person, db):
     staff.read("/users/nobody/personal-data", 404)
 
 
-def test_who_may_not_manage_users_is_offered_neither_the_file_nor_the_erasure(app, world, person):
-    page = visitor(app, world, Role.API, Role.USERS_QUERY).get(f"/users/{person}").text
-    assert "Personal data" not in page
-    assert "form-erase" not in page
-
-
 @pytest.mark.parametrize("confirm", ["", "somebody"])
 def test_an_erasure_asks_for_the_name(staff, person, db, confirm):
     answer = staff.submit(f"/users/{person}/erase", 400, Confirm=confirm, reason="Asked by mail")

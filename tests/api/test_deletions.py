@@ -195,13 +195,6 @@ class TestDelete:
             entry = undo(staff, entry)
             assert db.players.count_documents({}) == number % 2
 
-    def test_a_repetition_of_the_undo_gets_its_answer(self, staff, player):
-        delete(staff)
-        path = f"POST history/{entries(staff)[0]['Id']}/undo"
-        first, again = (staff(path, Idempotency_Key="undo-1") for _ in range(2))
-        assert again.headers["Idempotency-Replayed"] == "true"
-        assert again.json["Id"] == first.json["Id"]
-
     def test_undo_is_refused_while_another_has_the_name_or_the_id(self, staff, player, world, db):
         delete(staff)
         entry = entries(staff)[0]

@@ -190,15 +190,6 @@ def test_each_lost_item_of_an_event_comes_back_once(staff, ann, lost, db):
     assert held == [SWORD, SWORD, POTION]
 
 
-def test_a_repeated_request_gets_its_first_answer(staff, ann, lost, db):
-    body = {"event": lost()}
-    first = staff("POST players/Ann/items/give-back", body, Idempotency_Key="one")
-    again = staff("POST players/Ann/items/give-back", body, Idempotency_Key="one")
-    assert (again.json, again.headers["Idempotency-Replayed"]) == (first.json, "true")
-    staff("POST players/Ann/items/give-back", body, 409, Idempotency_Key="two")
-    assert inventory(db, ann) == {"0": {**GEAR, "Quantity": 1}}
-
-
 @on_mongodb
 def test_two_clicks_at_once_give_it_back_once(app, staff, ann, lost, db):
     """Each has a key of its own, as the forms of two colleagues have."""

@@ -78,11 +78,6 @@ def test_give_is_all_or_nothing_when_the_inventory_is_full(post, get, bob, db):
     assert post("give", itemid=SWORD, quantity=33_000_000).status_code == 200
 
 
-def test_what_does_not_fit_goes_to_the_bank_if_that_is_wanted(post, bob):
-    response = post("give", itemid=POTION, quantity=34_000_000, bankoverflow=True)
-    assert response.json["quantity"] == {"total": 34_000_007, "bank": 7, "inventory": 34_000_000}
-
-
 STACKS = [
     *((20, [20, 20, 10]), (20.0, [20, 20, 10]), (20.5, [20, 20, 10]), (Int64(20), [20, 20, 10])),
     *((1e300, [50]), (float("inf"), [50]), (float("nan"), [50]), (0.5, [50]), (0, [50])),
@@ -129,17 +124,3 @@ def test_a_bag_that_still_holds_something_is_not_taken(post, world, db):
     assert "is not empty" in refused.json["Message"]
     db.bags.update_one({"_id": bag}, {"$set": {"Slots": {}}})
     assert post("take", itemid=satchel, quantity=1).status_code == 200
-
-
-def test_a_repeated_give_gives_once(post, get, bob):
-    first = post("give", key="order-1", itemid=POTION, quantity=4)
-    again = post("give", key="order-1", quantity=4, itemid=POTION.upper())
-    assert "Idempotency-Replayed" not in first.headers
-    assert again.headers["Idempotency-Replayed"] == "true"
-    assert (again.status_code, again.json) == (200, first.json)
-    assert get("/Bob/items/inventory").json[0]["Quantity"] == 9
-
-
-def test_a_refused_give_is_not_remembered(post, bob):
-    assert post("give", key="k", itemid=SWORD, quantity=33_000_001).status_code == 409
-    assert post("give", key="k", itemid=SWORD, quantity=1).status_code == 200

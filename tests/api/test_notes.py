@@ -110,16 +110,6 @@ def test_the_text_is_nowhere_in_history(post, get, db, kind, subject):
         assert "ticket" not in repr(told)
 
 
-def test_an_undo_hides_a_note_and_the_undo_of_it_shows_it_again(staff, post, get, texts, db):
-    post("stays")
-    post("comes and goes")
-    for expected in (["stays"], ["comes and goes", "stays"], ["stays"]):
-        newest = get("history?pageSize=1")["Values"][0]
-        assert staff(f"POST history/{newest['Id']}/undo", {}).json["Operation"] == "undo"
-        assert texts() == expected
-    assert "comes and goes" not in repr(list(db.history.find()))
-
-
 def test_a_note_is_no_part_of_any_record(staff, world):
     player, user = world.add_player(Name="Aladric"), world.add_user(Name="Alice")
     for path in PATHS.values():
@@ -131,14 +121,3 @@ def test_a_note_is_no_part_of_any_record(staff, world):
     ):
         told = staff(f"GET {path}").text
         assert [word for word in ("ticket", '"Notes"') if word in told] == [], path
-
-
-def test_what_is_no_map_of_notes_is_listed_as_none_and_not_overwritten(
-    post, get, db, kind, subject
-):
-    for odd in ("x", 5, [1]):
-        db[kind].delete_one({"_id": subject["_id"]})
-        db[kind].insert_one({**subject, "Notes": odd}, bypass_document_validation=True)
-        assert get()["Values"] == []
-        assert "db check" in post(status=409)["Message"]
-        assert db[kind].find_one({"_id": subject["_id"]})["Notes"] == odd

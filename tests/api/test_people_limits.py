@@ -154,7 +154,7 @@ def test_many_at_once_move_exactly_the_limit(app, world, person, player, db):
         own = Caller(app.test_client(), caller.headers, "/api/v1/")
         return give(own, 1 + number % 3, None).status_code
 
-    with ThreadPoolExecutor(32) as pool:
+    with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(one, range(64)))
     assert set(answers) == {200, 403}
     moved = sum(1 + n % 3 for n, status in enumerate(answers) if status == 200)
