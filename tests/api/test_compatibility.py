@@ -20,7 +20,6 @@ PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.rst").read_text()
 ROW = r"^   \* - (.+)\n     - (\d+) of \2\n     - (\d+) of (\d+)$"
 # By client, how many of its requests the page says to work, and of its calls of how many.
 CLAIMED = {name: tuple(map(int, counts)) for name, *counts in re.findall(ROW, PAGE, re.M)}
-NIL = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture(params=["", "intersect"], ids=["strict", "intersect"])

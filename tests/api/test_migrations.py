@@ -40,14 +40,6 @@ def older_db(real_storage):
     real_storage.client.drop_database("older")
 
 
-@pytest.fixture(scope="module")
-def todays_db(real_storage):
-    """A new database, which nobody changes."""
-    init_database(real_storage.client["todays"], COLLECTIONS)
-    yield real_storage.client["todays"]
-    real_storage.client.drop_database("todays")
-
-
 @pytest.fixture
 def migrated_app(older_db, real_storage, make_app):
     """The application on that database, once it is ready."""

@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 
 from app.storage.update_from_difference import difference
 
-APPLE = {"ItemId": "apple", "Quantity": 5}
-PEAR = {"ItemId": "pear", "Quantity": 5}
-
 
 @pytest.mark.parametrize(
     ("old", "new"), [([1], [True]), ([1], [1.0]), (1, 1.0), ([[0]], [[False]])]

@@ -7,8 +7,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("clock.c")
 COMPILER = shutil.which("cc")
-# Why it cannot be done here, if it cannot.
-NO_CLOCK = None if COMPILER else "there is no C compiler: apt-get install gcc libc6-dev"
 
 
 class Clock:
