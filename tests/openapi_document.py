@@ -16,9 +16,21 @@ def make_app():
 
 APP = make_app()
 SPEC = APP.extensions[SPECIFICATION]()
+
+
+def with_responses(operation):
+    """Return an operation with the responses that it shares with others."""
+    shared = SPEC["components"]["responses"]
+    found = {
+        status: shared[response["$ref"].rpartition("/")[2]] if "$ref" in response else response
+        for status, response in operation["responses"].items()
+    }
+    return {**operation, "responses": found}
+
+
 # By operation id: the path, the method, and the operation.
 OPERATIONS = {
-    operation["operationId"]: (path, method, operation)
+    operation["operationId"]: (path, method, with_responses(operation))
     for path, item in SPEC["paths"].items()
     for method, operation in item.items()
 }

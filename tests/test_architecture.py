@@ -232,7 +232,7 @@ BROKEN = [
     ("cli/serve.py", "from gunicorn.app.base import Application"),
     ("http/json.py", "from app.storage.client import Storage"),
     ("http/json.py", "from app.openapi.guide import GUIDE"),
-    ("openapi/spec.py", "from app.players.store import Players"),
+    ("openapi/document.py", "from app.players.store import Players"),
     ("storage/client.py", "from app.http import json"),
     ("cli/serve.py", "from app import create_app"),
     ("cli/serve.py", "import wsgi"),

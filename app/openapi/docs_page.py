@@ -22,7 +22,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from app.http.api import Blueprint
 from app.http.errors import SENTENCES
 from app.http.json import json_response
-from app.openapi.spec import specification
+from app.openapi.document import specification
 
 # The key in app.extensions of the function that returns the OpenAPI document.
 SPECIFICATION = "openapi"
