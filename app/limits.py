@@ -41,7 +41,7 @@ class Limiter:
         self.places, self.busy, self.own = places, busy, own
         self.patience = patience
         self._queue = queue
-        # The places in use: in total, and if own is set, by holder.
+        # The places in use: in total, and by holder.
         self.in_use = 0
         self._held: Counter[str] = Counter()
         self._waiting = 0
@@ -68,8 +68,7 @@ class Limiter:
             if self.in_use >= self.places:
                 self._wait((monotonic() if since is None else since) + self.patience)
             self.in_use += 1
-            if self.own:
-                self._held[holder] += 1
+            self._held[holder] += 1
             self._freed_at = now = monotonic()
             return now
 
@@ -77,8 +76,7 @@ class Limiter:
         """Give back a place that was taken at the time began."""
         with self._freed:
             self.in_use -= 1
-            if self.own:
-                self._held -= Counter([holder])
+            self._held -= Counter([holder])
             self._freed_at = monotonic()
             self._seconds += WEIGHT * (self._freed_at - began - self._seconds)
             if self._waiting:

@@ -8,7 +8,7 @@ hashing, gives its place back until that work is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any, TypeVar
@@ -60,7 +60,7 @@ class RequestScope:
         self._entered_at: float | None = None
         self._elsewhere: set[Limiter] = set()
         self._is_over = False
-        self._timeout: AbstractContextManager[Any] | None = None
+        self._timeout = ExitStack()
 
     def __enter__(self) -> None:
         self._outer = _current.set(self)
@@ -69,19 +69,13 @@ class RequestScope:
     def __exit__(self, *fault: Any) -> None:
         self._is_over = True
         self.leave_database()
-        self._end_timeout()
+        self._timeout.close()
         _current.reset(self._outer)
 
     def renew(self) -> None:
         """Start the time limit, or restart it for the next part of long work."""
-        self._end_timeout()
-        self._timeout = self._database.time_limit()
-        self._timeout.__enter__()
-
-    def _end_timeout(self) -> None:
-        timeout, self._timeout = self._timeout, None
-        if timeout is not None:
-            timeout.__exit__(None, None, None)
+        self._timeout.close()
+        self._timeout.enter_context(self._database.time_limit())
 
     def enter_database(self, since: float) -> None:
         self._entered_at = self._database.enter(since=since)

@@ -89,9 +89,21 @@ class Caller(NamedTuple):
             raise RoleMissing(Role.API.value)
         for permission in permissions:
             if permission not in self.rights.permissions:
-                raise self._refusal(permission)
-        if self.key is not None:
-            _require_of_key(self.key, permissions if of_key is None else of_key)
+                if self.rights.roles or permission is Permission.APPROVE:
+                    raise PermissionMissing(permission.value)
+                raise RoleMissing(permission.role.value)
+        if self.key is None:
+            return
+        needed = permissions if of_key is None else of_key
+        if needed is KeyAccess.NONE:
+            raise KeyNotAllowed
+        if needed is KeyAccess.ANY:
+            if self.key.permissions == {Permission.LEADERBOARD_READ}:
+                raise ScopeMissing(Permission.PLAYERS_READ.value)
+            return
+        for permission in needed:
+            if permission not in self.key.permissions:
+                raise ScopeMissing(permission.value)
 
     def may(self, *permissions: Permission) -> bool:
         try:
@@ -99,23 +111,6 @@ class Caller(NamedTuple):
         except (PermissionMissing, RoleMissing, ScopeMissing):
             return False
         return True
-
-    def _refusal(self, permission: Permission) -> QuartermasterError:
-        if self.rights.roles or permission is Permission.APPROVE:
-            return PermissionMissing(permission.value)
-        return RoleMissing(permission.role.value)
-
-
-def _require_of_key(key: AccessKey, needed: Sequence[Permission] | KeyAccess) -> None:
-    if needed is KeyAccess.NONE:
-        raise KeyNotAllowed
-    if needed is KeyAccess.ANY:
-        if key.permissions == {Permission.LEADERBOARD_READ}:
-            raise ScopeMissing(Permission.PLAYERS_READ.value)
-        return
-    for permission in needed:
-        if permission not in key.permissions:
-            raise ScopeMissing(permission.value)
 
 
 class Callers:
@@ -133,14 +128,18 @@ class Callers:
         self._power_role = power_role
         self._database_clock = storage.clock
         cached_by = partial(cached, TTLCache(CACHE_SIZE, seconds, clock), lock=Lock())
-        read = cached_by(key=lambda claims: claims.chain)(self._read)
+        read = cached_by(key=lambda claims: claims.chain)(partial(self._certain, self._of_token))
+        # Returns a caller, or raises Unauthorized if its token chain or account no longer exists.
         self.get: Callable[[Claims], Caller] = read
-        self._get_by_key: Callable[[str], Caller] = cached_by(key=str)(self._read_key)
+        by_key = cached_by(key=str)(partial(self._certain, self._of_key))
+        self._get_by_key: Callable[[str], Caller] = by_key
         # Clears the cache after a change by this worker.
         self.forget: Callable[[], None] = read.cache_clear
 
     def get_by_key(self, secret: str) -> Caller:
         """Return the caller of a key, or raise Unauthorized for an unknown or expired key."""
+        if not is_well_formed(secret):
+            raise Unauthorized
         caller = self._get_by_key(secret)
         # It may expire while it is cached.
         if caller.key is None or caller.key.ends_at <= self._database_clock.time():
@@ -159,22 +158,18 @@ class Callers:
             raise CallerGone("the key no longer works")
         return self._caller(user, key)
 
-    def _read_key(self, secret: str) -> Caller:
-        if not is_well_formed(secret):
-            raise Unauthorized
-        return self._certain(partial(self._caller_of_key, digest_of(secret)))
-
-    def _certain(self, read: Callable[[], Caller]) -> Caller:
+    def _certain(self, read: Callable[[Any], Caller], of: Any) -> Caller:
         """Return a caller, or raise Unauthorized if a majority holds why.
 
         A primary that is cut off by a split may be the only one that holds a revocation.
         """
         try:
-            return read()
+            return read(of)
         except Unauthorized:
-            return self._transactions.run(read)
+            return self._transactions.run(partial(read, of))
 
-    def _caller_of_key(self, digest: str) -> Caller:
+    def _of_key(self, secret: str) -> Caller:
+        digest = digest_of(secret)
         user = self._find_user({"KeyDigests": digest}, "Keys")
         key = access_key(user, digest) if user else None
         if user is None or key is None or self._is_banned(user):
@@ -182,11 +177,7 @@ class Callers:
         after_commit(partial(self._note_use, user, key))
         return self._caller(user, key)
 
-    def _read(self, claims: Claims) -> Caller:
-        """Return a caller, or raise Unauthorized if its token chain or account no longer exists."""
-        return self._certain(partial(self._caller_of_token, claims))
-
-    def _caller_of_token(self, claims: Claims) -> Caller:
+    def _of_token(self, claims: Claims) -> Caller:
         user = self._find_user({"_id": claims.user_id}, "PasswordVersion")
         # A chain is valid while one of its refresh tokens is unused.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}

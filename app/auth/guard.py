@@ -123,23 +123,16 @@ def identify() -> Caller:
     if scheme.lower() != "bearer":
         raise Unauthorized
     token = token.strip(" ")
-    caller = _by_key(token) if is_key(token) else _by_token(token)
+    if is_key(token):
+        caller = callers.get_by_key(token)
+        if caller.key and caller.key.networks and not caller.key.allows_address(remote_address()):
+            raise AddressNotAllowed(remote_address())
+    else:
+        caller = callers.get(tokens.check(token))
+        # The token may be older than the role. Keys are for programs, which have no second factor.
+        if caller.lacks_factor:
+            raise FactorRequired
     environ[CALLER] = caller
-    return caller
-
-
-def _by_key(secret: str) -> Caller:
-    caller = callers.get_by_key(secret)
-    if caller.key and caller.key.networks and not caller.key.allows_address(remote_address()):
-        raise AddressNotAllowed(remote_address())
-    return caller
-
-
-def _by_token(token: str) -> Caller:
-    caller = callers.get(tokens.check(token))
-    # The token may be older than the role. Keys are for programs, which have no second factor.
-    if caller.lacks_factor:
-        raise FactorRequired
     return caller
 
 

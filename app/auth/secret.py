@@ -15,18 +15,21 @@ from config.base import Settings
 
 def signing_keys(settings: Settings) -> list[str]:
     """Return the signing keys: the configured or generated one, then former ones still accepted."""
-    key = settings.SECRET_KEY or _key_from_file(Path(settings.DATA_DIR))
-    return [key, *settings.SECRET_KEY_FALLBACKS]
-
-
-def _key_from_file(folder: Path) -> str:
-    """Return the key in a file, generated once, so that tokens survive a restart."""
-    path = folder / "secret_key"
+    if settings.SECRET_KEY:
+        return [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    # In a file, generated once, so that tokens survive a restart.
+    path = Path(settings.DATA_DIR) / "secret_key"
     way_out = "Remove it, or choose a key with QM_SECRET_KEY."
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _generate(path)
+            # Create the file complete, in one step; of several processes, the first one does.
+            with NamedTemporaryFile("w", dir=path.parent) as draft:
+                draft.write(secrets.token_urlsafe(48))
+                draft.flush()
+                os.fsync(draft.fileno())
+                with suppress(FileExistsError):
+                    os.link(draft.name, path)
         key = path.read_bytes().decode(errors="surrogateescape")
     except OSError as error:
         raise QuartermasterError(f"{path} cannot be used: {error.strerror}. {way_out}") from error
@@ -34,14 +37,4 @@ def _key_from_file(folder: Path) -> str:
         raise QuartermasterError(
             f"{path} contains no key of at least {MIN_SECRET_LENGTH} characters. {way_out}"
         )
-    return key
-
-
-def _generate(path: Path) -> None:
-    """Create the file complete, in one step; of several processes, the first one does."""
-    with NamedTemporaryFile("w", dir=path.parent) as draft:
-        draft.write(secrets.token_urlsafe(48))
-        draft.flush()
-        os.fsync(draft.fileno())
-        with suppress(FileExistsError):
-            os.link(draft.name, path)
+    return [key, *settings.SECRET_KEY_FALLBACKS]

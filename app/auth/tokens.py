@@ -61,18 +61,12 @@ class AccessTokens:
     def _verify(self, token: str) -> Claims:
         try:
             payload = self._signer.unsign(token)
-            if not _is_canonical(token.rpartition(".")[2]):
+            # The decoder ignores padding, foreign characters and trailing bits. So one token could
+            # be written in many ways, each with its own cache entry.
+            signature = token.rpartition(".")[2]
+            if base64_encode(base64_decode(signature)).decode() != signature:
                 raise Unauthorized
             return Claims(*orjson.loads(base64_decode(payload)))
         except (BadData, ValueError, TypeError):
             # TypeError: a token with other claims, issued by another version of this program.
             raise Unauthorized from None
-
-
-def _is_canonical(signature: str) -> bool:
-    """Return whether a signature is canonical base64.
-
-    The decoder ignores padding, foreign characters and trailing bits. So one token could be written
-    in many ways, each with its own cache entry.
-    """
-    return base64_encode(base64_decode(signature)).decode() == signature

@@ -13,8 +13,8 @@ from app.auth.permissions import Need
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
 from app.http.json import json_response
-from app.http.lists import deprecated_headers
 
+DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 View = Callable[..., Any]
 
 
@@ -35,7 +35,8 @@ def read_route(
     successor is deprecated. Options describe the response and whether the body is required.
     """
     is_required = options.pop("is_body_required", False)
-    headers = deprecated_headers(successor) if successor else None
+    link = {"Link": f'<{successor}>; rel="successor-version"'}
+    headers = {"Deprecation": DEPRECATED_SINCE, **link} if successor else None
     place = {"location": "query"} if method == "GET" else {"required": is_required}
 
     def decorator(view: View) -> View:

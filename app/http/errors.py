@@ -53,19 +53,27 @@ CODES = {
 NUMBERS = {name.title(): name for name in ("wanted", "held", "left", "version")}
 BUG = "Something went wrong on our side; our log has the details under this X-Request-ID."
 
-Translation = Callable[[Any], QuartermasterError | None]
 
-
-def register(app: Flask, kind: type[Exception], translate: Translation) -> None:
+def register(
+    app: Flask, kind: type[Exception], translate: Callable[[Any], QuartermasterError | None]
+) -> None:
     """Answer all errors in one format; errors of the given kind are translated first.
 
     There is no handler for Exception: Flask signals and logs only exceptions without a handler, and
     error-reporting extensions listen to that signal. Flask then passes an InternalServerError,
     which is an HTTPException, to the handler.
     """
+
+    def answer_translated(error: Exception) -> Response:
+        known = translate(error)
+        if known is None:
+            raise error
+        known.__cause__ = error
+        return answer(known)
+
     app.register_error_handler(QuartermasterError, answer)
     app.register_error_handler(HTTPException, _answer_http)
-    app.register_error_handler(kind, _translating_handler(translate))
+    app.register_error_handler(kind, answer_translated)
 
 
 def answer(error: QuartermasterError) -> Response:
@@ -99,22 +107,18 @@ def http_body(status: int, message: str, name: str = "") -> dict[str, Any]:
 def codes() -> dict[str, int]:
     """Return the codes of the errors that the API answers, with their statuses."""
     found = {code: status for status, code in CODES.items()}
-    kinds: list[type[QuartermasterError]] = list(STATUSES)
-    while kinds:
-        kind = kinds.pop()
-        # Errors of these rooms appear on pages or at the command line only.
-        if not kind.__module__.startswith(("app.console", "app.openid", "app.maintenance")):
-            found[kind.code] = _status(kind)
-            kinds += kind.__subclasses__()
+    for base, status in STATUSES.items():
+        kinds = [base]
+        for kind in kinds:
+            # Errors of these rooms appear on pages or at the command line only.
+            if not kind.__module__.startswith(("app.console", "app.openid", "app.maintenance")):
+                found[kind.code] = status
+                kinds += kind.__subclasses__()
     return dict(sorted(found.items()))
 
 
 def status_of(error: QuartermasterError) -> int:
-    return _status(type(error))
-
-
-def _status(error: type[QuartermasterError]) -> int:
-    return next((STATUSES[kind] for kind in error.__mro__ if kind in STATUSES), 500)
+    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 500)
 
 
 def headers_of(error: QuartermasterError) -> dict[str, str]:
@@ -138,14 +142,3 @@ def _answer_http(error: HTTPException) -> Response:
         message = own or SENTENCES.get(status) or error.description or error.name
     kept = {n: v for n, v in error.get_headers() if n not in ("Content-Type", "Content-Length")}
     return json_response(http_body(status, message, error.name), status, kept)
-
-
-def _translating_handler(translate: Translation) -> Callable[[Exception], Response]:
-    def handler(error: Exception) -> Response:
-        known = translate(error)
-        if known is None:
-            raise error
-        known.__cause__ = error
-        return answer(known)
-
-    return handler

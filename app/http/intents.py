@@ -130,40 +130,24 @@ def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     environ = current_environ()
     caller, form = environ[CALLER], environ.get(_FORM_HEADERS)
     key = caller.key.name if caller.key else None
-    text = _typed_reason(form.reason) if form else _sent_reason(environ.get("HTTP_X_REASON"))
-    why = _reason(text.strip() or (otherwise or "").strip(), is_change, form)
-    return Origin(caller.id, caller.name, "console" if form else "api", request_id(), why, key)
-
-
-def _reason(text: str, is_change: bool, form: FormHeaders | None) -> str | None:
-    """Return a reason as it is stored; None if there is none and none is required."""
-    if is_visible(text):
-        # Reasons are stored for long and shown to many people, so a token in one is masked.
-        return masked(text)
-    if is_change and current_app.config["REASON_REQUIRED"]:
-        if form:
-            raise Invalid("Give the reason for the change.", {"reason": ["Is required."]})
-        raise Invalid("The header X-Reason is required: give the reason for the change.")
-    return None
-
-
-def _sent_reason(sent: str | None) -> str:
-    """Return the reason in a header, percent-decoded."""
-    if not sent:
-        return ""
-    if not _REASON.fullmatch(sent):
+    sent = form.reason if form else environ.get("HTTP_X_REASON", "")
+    if form and (len(sent) > LONGEST_REASON or not NO_CONTROLS.fullmatch(sent)):
+        fault = f"must be at most {LONGEST_REASON} characters on one line."
+        raise Invalid(f"The reason {fault}", {"reason": [fault.capitalize()]})
+    if not form and not _REASON.fullmatch(sent):
         raise Invalid(
             "The header X-Reason must be percent-encoded UTF-8 without control characters, "
             f"{LONGEST_REASON} characters at most."
         )
-    return unquote(sent, errors="strict")
-
-
-def _typed_reason(text: str) -> str:
-    if len(text) > LONGEST_REASON or not NO_CONTROLS.fullmatch(text):
-        fault = f"must be at most {LONGEST_REASON} characters on one line."
-        raise Invalid(f"The reason {fault}", {"reason": [fault.capitalize()]})
-    return text
+    text = sent if form else unquote(sent, errors="strict")
+    why = text.strip() or (otherwise or "").strip()
+    if is_change and not is_visible(why) and current_app.config["REASON_REQUIRED"]:
+        if form:
+            raise Invalid("Give the reason for the change.", {"reason": ["Is required."]})
+        raise Invalid("The header X-Reason is required: give the reason for the change.")
+    # Reasons are stored for long and shown to many people, so a token in one is masked.
+    reason = masked(why) if is_visible(why) else None
+    return Origin(caller.id, caller.name, "console" if form else "api", request_id(), reason, key)
 
 
 def answer(applied: Applied) -> Response:

@@ -37,16 +37,15 @@ def respell(schema: Schema, values: dict[str, Any], is_compatible: bool = False)
         name = names.get(spelling.lower())
         if name in strict:
             repeated.append(name)
-        elif name and not (is_compatible and value is None and _may_be_missing(fields[name])):
-            strict[name] = _convert(fields[name], value, is_compatible)
-        elif not name and schema.unknown == INCLUDE:
+        elif name:
+            field = fields[name]
+            may_be_missing = is_compatible and not field.required and not field.allow_none
+            if value is not None or not may_be_missing:
+                strict[name] = _convert(field, value, is_compatible)
+        elif schema.unknown == INCLUDE:
             strict[spelling] = value
     refuse_repeated(repeated)
     return strict
-
-
-def _may_be_missing(field: Field[Any]) -> bool:
-    return not field.required and not field.allow_none
 
 
 def _convert(field: Field[Any], text: Any, is_compatible: bool) -> Any:

@@ -28,7 +28,6 @@ SIZE = (
     "`Warning`."
 )
 ASCENDING, DESCENDING = "Ascending", "Descending"
-DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 
 cursors = current(Cursors)
 
@@ -250,9 +249,3 @@ def cursor_body(page: CursorPage) -> dict[str, Any]:
 
 def cursor_response(page: CursorPage) -> Response:
     return json_response(cursor_body(page))
-
-
-def deprecated_headers(successor: str) -> dict[str, str]:
-    """Return the headers of a deprecated list, with a link to its successor."""
-    link = f'<{successor}>; rel="successor-version"'
-    return {"Deprecation": DEPRECATED_SINCE, "Link": link}

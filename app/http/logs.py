@@ -13,6 +13,8 @@ from app.http.masking import masked
 from app.http.tracing import request_id
 
 HANDLER = "quartermaster"
+# Of the details of a request, what every line has.
+_ALWAYS = {"request_id", "method", "path", "status", "ms", "address", "caller"}
 
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> logging.Handler:
@@ -64,7 +66,12 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         details = getattr(record, "details", None)
-        text = _request_line(details) if details else masked(record.getMessage())
+        if details:
+            more = "".join(f" {k}={value}" for k, value in details.items() if k not in _ALWAYS)
+            request = "{method} {path} {status} {ms} ms {address}".format_map(details)
+            text = f"{request} {details['caller'] or '-'}{more}"
+        else:
+            text = masked(record.getMessage())
         if not text.isprintable():
             text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
         given = (details or {}).get("request_id") or request_id()
@@ -72,12 +79,3 @@ class TextFormatter(logging.Formatter):
         if record.exc_info:
             line += "\n" + masked(self.formatException(record.exc_info))
         return line
-
-
-_ALWAYS = {"request_id", "method", "path", "status", "ms", "address", "caller"}
-
-
-def _request_line(details: dict[str, Any]) -> str:
-    caller = details["caller"] or "-"
-    more = "".join(f" {name}={value}" for name, value in details.items() if name not in _ALWAYS)
-    return "{method} {path} {status} {ms} ms {address}".format_map(details) + f" {caller}{more}"

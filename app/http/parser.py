@@ -178,7 +178,14 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
         return read_json()
     body = read_body()
     try:
-        pairs = _form_pairs(body)
+        if request.mimetype == FORM:
+            pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        else:
+            parser = FormDataParser(max_form_parts=MAX_FIELDS, silent=False)
+            options = request.mimetype_params
+            _, form, _ = parser.parse(BytesIO(body), MULTIPART, len(body), options)
+            # Files are ignored.
+            pairs = list(form.items(multi=True))
     except (ValueError, RequestEntityTooLarge):
         raise Invalid("The request body is not a valid form.") from None
     if known:
@@ -187,16 +194,6 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     counts = Counter(name for name, _ in pairs)
     refuse_repeated(name for name, count in counts.items() if count > 1)
     return with_objects(pairs) if known else dict(pairs)
-
-
-def _form_pairs(body: bytes) -> list[tuple[str, str]]:
-    """Return the names and values of a form; files are ignored."""
-    if request.mimetype == FORM:
-        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
-    parser = FormDataParser(max_form_parts=MAX_FIELDS, silent=False)
-    options = request.mimetype_params
-    _, form, _ = parser.parse(BytesIO(body), MULTIPART, len(body), options)
-    return list(form.items(multi=True))
 
 
 def _flatten(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:

@@ -68,26 +68,21 @@ class RequestTracing:
         self._scope = scope
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        environ[_ID] = _valid_id(environ.get("HTTP_X_REQUEST_ID"))
-        started = time.perf_counter()
+        started, given = time.monotonic(), environ.get("HTTP_X_REQUEST_ID", "")
+        is_valid = _VALID_ID.fullmatch(given) and masked(given) == given
+        # A random one is no secret.
+        environ[_ID] = given if is_valid else f"{random.getrandbits(128):032x}"  # nosec B311
 
         def begin_answer(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
-            _note_answer(environ, int(status[:3]), time.perf_counter() - started)
+            _note_answer(environ, int(status[:3]), time.monotonic() - started)
             return start_response(status, [*headers, (HEADER, environ[_ID])], *error)
 
         outer = services_in_use.set(self._extensions[SERVICES])
         try:
-            with self._scope(time.monotonic(), environ[_ID]):
+            with self._scope(started, environ[_ID]):
                 return self._wsgi_app(environ, begin_answer)
         finally:
             services_in_use.reset(outer)
-
-
-def _valid_id(given: str | None) -> str:
-    """Return the request id of the client if it is valid, else a random one."""
-    if given is None or not _VALID_ID.fullmatch(given) or masked(given) != given:
-        return f"{random.getrandbits(128):032x}"  # nosec B311 # It is no secret.
-    return given
 
 
 def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
@@ -98,12 +93,13 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
     if not log.isEnabledFor(logging.INFO):
         return
     path, caller = get_path_info(environ), environ.get(CALLER)
-    if _CREDENTIALS_PATH.match(path):
-        path = _GUID_LIKE.sub(MASK, path)
+    # The path of a route without arguments is that of its rule, and holds no secret.
+    if rule is None or rule.arguments:
+        path = masked(_GUID_LIKE.sub(MASK, path) if _CREDENTIALS_PATH.match(path) else path)
     details = {
         "request_id": environ[_ID],
         "method": method,
-        "path": masked(path),
+        "path": path,
         "status": status,
         "ms": round(seconds * 1000, 1),
         "address": environ.get("REMOTE_ADDR"),
