@@ -49,35 +49,32 @@ def bad_refresh_token() -> TokenRefused:
 
 
 def code_needed() -> TokenRefused:
-    message = (
+    return TokenRefused(
+        "invalid_grant",
         "This account needs a code of its second factor in the field 'otp': the one that its app "
-        "shows, or a recovery code. Programs use an API key instead."
+        "shows, or a recovery code. Programs use an API key instead.",
     )
-    return TokenRefused("invalid_grant", message)
-
-
-def factor_required() -> TokenRefused:
-    message = "A role of this account requires a second factor: set it up at the console first."
-    return TokenRefused("access_denied", message)
 
 
 def unsupported_grant() -> TokenRefused:
-    message = "The grant_type must be password or refresh_token."
-    return TokenRefused("unsupported_grant_type", message)
+    return TokenRefused(
+        "unsupported_grant_type", "The grant_type must be password or refresh_token."
+    )
+
+
+def factor_required() -> TokenRefused:
+    return TokenRefused(
+        "access_denied",
+        "A role of this account requires a second factor: set it up at the console first.",
+    )
 
 
 def no_access() -> TokenRefused:
-    message = "This account may use neither the console nor the API: it has no role for them. "
-    return TokenRefused("access_denied", f"{message}Ask an administrator for one.")
-
-
-def account_disabled() -> TokenRefused:
-    return TokenRefused("access_denied", "This account is disabled. Ask an administrator.")
-
-
-def passwords_off() -> TokenRefused:
-    message = "Passwords are off for staff: sign in at the console with your company account."
-    return TokenRefused("access_denied", f"{message} Programs use an API key.")
+    return TokenRefused(
+        "access_denied",
+        "This account may use neither the console nor the API: it has no role for them. Ask an "
+        "administrator for one.",
+    )
 
 
 def account_banned(until: datetime | None) -> TokenRefused:

@@ -18,13 +18,11 @@ from app.naming import Lookup, name_key
 from app.oauth.domain import (
     TokenRefused,
     account_banned,
-    account_disabled,
     bad_credentials,
     bad_refresh_token,
     code_needed,
     factor_required,
     no_access,
-    passwords_off,
 )
 from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
@@ -48,7 +46,12 @@ users = current(Users)
 def sign_in(username: str, password: str, otp: str) -> Issued:
     user = authenticate(username, password)
     if has_factor(user):
-        _check_code(user, otp)
+        if not otp:
+            raise code_needed()
+        try:
+            use_code(user, otp, "api")
+        except CodeRefused as error:
+            raise TokenRefused("invalid_grant", str(error)) from None
     require_factor(user)
     # The version was read together with the password: if the password has changed since, the new
     # token is invalid from the start.
@@ -72,7 +75,11 @@ def authenticate(username: str, password: str, guess: Guess | None = None) -> Do
         users.renew_hash(user["_id"], stored, renewed)
     require_access(user)
     if not setting("STAFF_PASSWORDS") and not marks.has(_password_mark(user["_id"])):
-        raise passwords_off()
+        raise TokenRefused(
+            "access_denied",
+            "Passwords are off for staff: sign in at the console with your company account. "
+            "Programs use an API key.",
+        )
     return user
 
 
@@ -83,16 +90,6 @@ def allow_password(user_id: str) -> None:
 
 def _password_mark(user_id: str) -> str:
     return f"password {user_id}"
-
-
-def _check_code(user: Document, code: str) -> None:
-    """Raise unless this is an unused code of the account's second factor, and use it up."""
-    if not code:
-        raise code_needed()
-    try:
-        use_code(user, code, "api")
-    except CodeRefused as error:
-        raise TokenRefused("invalid_grant", str(error)) from None
 
 
 def refresh(refresh_token: str) -> Issued:
@@ -122,7 +119,7 @@ def require_access(user: Document) -> None:
     if is_in_force(user, BAN, users.now()):
         raise account_banned(end_of(user, BAN))
     if user.get("IsDisabled") is True:
-        raise account_disabled()
+        raise TokenRefused("access_denied", "This account is disabled. Ask an administrator.")
     if not callers.rights(user).permissions:
         raise no_access()
 

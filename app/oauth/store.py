@@ -112,19 +112,17 @@ class RefreshTokens:
         self, user_id: str, password_version: int, lifetime: timedelta, **about: Any
     ) -> Issued:
         now, chain = self._clock.now(), str(uuid.uuid4())
-        add = partial(self._add, user_id, password_version, chain, now + lifetime)
-        issued = self._run(partial(add, BeganAt=now, **about))
+        facts = {"BeganAt": now, **about}
+        add = partial(self._add, user_id, password_version, chain, now + lifetime, **facts)
+        issued = self._run(add)
         self._trim(user_id, is_session=bool(about))
-        self._note_sign_in(user_id, now)
-        return issued
-
-    def _note_sign_in(self, user_id: str, now: datetime) -> None:
-        """Store when an account last signed in, at most once an hour; nothing depends on it."""
+        # Store when an account last signed in, at most once an hour; nothing depends on it.
         long_ago = {"_id": user_id, "LastSignInAt": {"$not": {"$gt": now - timedelta(hours=1)}}}
         try:
             self._users.update_one(long_ago, {"$set": {"LastSignInAt": now}})
         except PyMongoError as error:
             log.warning("The last sign-in of an account could not be stored: %s", error)
+        return issued
 
     def session(self, token: str) -> Session | None:
         found = self._tokens.find_one({"_id": _hash(token)})
@@ -187,21 +185,19 @@ class RefreshTokens:
         """Return the sign-ins of tokens that are sorted by descending end."""
         found: dict[str, SignIn] = {}
         for token in tokens:
+            ends = token["ExpiresAt"]
+            sign_in = SignIn(
+                token["Chain"],
+                # Older releases did not store when a chain started.
+                token.get("BeganAt") or ends - self._lifetime,
+                ends,
+                bool(token.get("IsSession")),
+                token.get("Browser"),
+                token.get("Method"),
+            )
             # Until 0.4.0, a crash during a refresh left a chain with two tokens.
-            found.setdefault(token["Chain"], self._sign_in(token))
+            found.setdefault(token["Chain"], sign_in)
         return list(found.values())
-
-    def _sign_in(self, token: Document) -> SignIn:
-        ends = token["ExpiresAt"]
-        return SignIn(
-            token["Chain"],
-            # Older releases did not store when a chain started.
-            token.get("BeganAt") or ends - self._lifetime,
-            ends,
-            bool(token.get("IsSession")),
-            token.get("Browser"),
-            token.get("Method"),
-        )
 
     def _add(
         self, user_id: str, password_version: int, chain: str, ends: datetime, **about: Any
@@ -247,21 +243,23 @@ class RefreshTokens:
         If it was used before, the whole chain is revoked. ``require`` raises unless the account may
         still use the token, which then stays as it is.
         """
-        return self._run(partial(self._rotate, token, require))
 
-    def _rotate(self, token: str, require: Callable[[Document], None]) -> Issued | None:
-        found, now = self._tokens.find_one({"_id": _hash(token)}), self._clock.now()
-        if found is None or found["ExpiresAt"] <= now or found.get("IsSession"):
-            return None
-        chain, began = found["Chain"], {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
-        if found["Used"]:
-            self._revoke(chain)
-            return None
-        require(found)
-        ends = now + self._lifetime
-        issued = self._add(found["UserId"], found["PasswordVersion"], chain, ends, **began)
-        self._tokens.update_one({"_id": found["_id"]}, {"$set": {"Used": True}})
-        return issued
+        def exchange() -> Issued | None:
+            found, now = self._tokens.find_one({"_id": _hash(token)}), self._clock.now()
+            if found is None or found["ExpiresAt"] <= now or found.get("IsSession"):
+                return None
+            chain = found["Chain"]
+            if found["Used"]:
+                self._revoke(chain)
+                return None
+            require(found)
+            began = {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
+            ends = now + self._lifetime
+            issued = self._add(found["UserId"], found["PasswordVersion"], chain, ends, **began)
+            self._tokens.update_one({"_id": found["_id"]}, {"$set": {"Used": True}})
+            return issued
+
+        return self._run(exchange)
 
     def _run(self, step: Callable[[], Result]) -> Result:
         # Nobody need look before repeating it.
