@@ -2,16 +2,163 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
+from flask import Flask
 
-class Services(dict[type, Any]):
-    """All services by type. Each room adds its own, which may use those of lower rooms."""
+from app.approvals.store import Approvals
+from app.auth.callers import Callers
+from app.auth.secret import signing_keys
+from app.auth.tokens import AccessTokens
+from app.batches.background import BatchWorker
+from app.batches.choosing import Choosing
+from app.batches.planning import Planner
+from app.batches.running import Runner
+from app.batches.store import Batches
+from app.database import COLLECTIONS
+from app.game.actions.store import Actions
+from app.game.events.store import Events
+from app.game.server.store import Letters, TakenActions
+from app.game_events.store import GameEvents
+from app.guilds.store import Guilds
+from app.history.activity import Activity
+from app.history.reports.store import Reports
+from app.history.store import History
+from app.http.context import SERVICES, Service
+from app.http.cursors import Cursors
+from app.http.uploads import DownloadPlaces, UploadPlaces
+from app.items.domain import Limits as ItemLimits
+from app.items.store import Bags, Catalogue
+from app.items.transfers.store import Transfers
+from app.limits import Limiter
+from app.oauth.store import RefreshTokens
+from app.objects.store import KnownObjects, Objects
+from app.openid.group_roles import GroupRoles
+from app.openid.provider import Provider
+from app.players.deletion.store import Deletions
+from app.players.store import Players
+from app.privacy.personal_data import PersonalData
+from app.privacy.store import Erasures
+from app.samples.sampler import Sampler
+from app.samples.store import Samples
+from app.second_factor.vault import Vault
+from app.staff.store import WAYS_IN, Roles, Staff, missing_power_role
+from app.storage.chores import Chores
+from app.storage.client import Storage
+from app.storage.events import Feed
+from app.storage.limits import DAY, HOUR, MINUTE, Budgets, Limit, Limits, Marks
+from app.storage.schema.preparation import Preparation
+from app.users.domain import ResetCodes
+from app.users.hashing import Hasher
+from app.users.mail import Mailer
+from app.users.passwords import Passwords
+from app.users.store import Users
+from config.base import Settings
 
-    def __init__(self, app: Any, settings: Any, *services: object) -> None:
-        super().__init__()
-        self.app, self.settings = app, settings
-        self.add(*services)
+# How long a request waits for a slot to hash or to send.
+PATIENCE_SECONDS = 5.0
 
-    def add(self, *services: object) -> None:
-        self.update({type(service): service for service in services})
+
+def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
+    """Create the services that views reach with ``current``, those of lower rooms first."""
+    services: dict[type, Any] = {}
+    app.extensions[SERVICES] = services
+
+    def add(service: Service) -> Service:
+        services[type(service)] = service
+        return service
+
+    add(storage)
+    fault = partial(missing_power_role, storage.db, settings.POWER_ROLE)
+    is_ready = add(Preparation(storage, COLLECTIONS, find_fault=fault)).is_ready
+    half, quarter = max(4, settings.THREADS // 2), max(1, settings.THREADS // 4)
+
+    keys = signing_keys(settings)
+    window = timedelta(seconds=settings.FAILURE_WINDOW_SECONDS)
+    limits = {
+        "account": Limit(settings.ACCOUNT_FAILURES, window),
+        "address": Limit(settings.ADDRESS_FAILURES, window, "address"),
+        "caller": Limit(settings.CALLER_FAILURES, window, "caller"),
+        "requests": Limit(settings.REQUESTS_PER_MINUTE, MINUTE, "caller", "requests"),
+        "mails_an_hour": Limit(settings.RESET_MAILS_PER_HOUR, HOUR, what="reset mails"),
+        "mails_a_day": Limit(settings.RESET_MAILS_PER_DAY, DAY, what="reset mails"),
+    }
+    add(AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time))
+    add(Cursors(keys))
+    callers = add(Callers(storage, settings.AUTH_CACHE_SECONDS, power_role=settings.POWER_ROLE))
+    add(Limits(storage, limits))
+    budgets = add(Budgets(storage))
+    add(Marks(storage))
+    own = "You are sending other batches", max(1, half // 4)
+    add(UploadPlaces("Others are sending batches", half, own=own))
+    own = "You are downloading other files", max(1, half // 2)
+    add(DownloadPlaces("Others are downloading files", half, own=own))
+
+    bags = add(Bags(storage))
+    # Public clients take a response with a Warning for a plain success.
+    is_strict = settings.STRICT_CATALOGUE or bool(settings.COMPATIBILITY)
+    known = add(KnownObjects(storage, settings.CATALOGUE_CACHE_SECONDS, is_strict))
+    sizes = ItemLimits(settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT)
+    catalogue = add(Catalogue(known, sizes))
+    total_seconds = settings.TOTAL_CACHE_SECONDS
+    objects = add(Objects(storage, total_seconds, settings.CATALOGUE_CACHE_SECONDS))
+    players = add(Players(storage, settings.ONLINE_TTL_SECONDS, total_seconds))
+    add(Deletions(storage, players))
+    add(Guilds(storage, total_seconds))
+    add(Transfers(storage, players, catalogue))
+
+    passwords = add(
+        Passwords(
+            settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
+        )
+    )
+    # A request waits some seconds for a slot to hash or to send: a retry would cost more.
+    busy, places, queue = "passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE
+    hashing = Limiter(f"Too many {busy}", places, queue, PATIENCE_SECONDS)
+    add(Hasher(passwords, hashing, settings.PASSWORD_CACHE_SECONDS))
+    busy, places, queue = "mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE
+    add(Mailer(app, Limiter(f"Too many {busy}", places, queue, PATIENCE_SECONDS)))
+    users = add(Users(storage, total_seconds))
+    add(ResetCodes(keys[0]))
+    add(Vault(keys, storage.clock.time))
+    ways_in = WAYS_IN if settings.STAFF_PASSWORDS else ("OpenId",)
+    roles = add(Roles(storage, callers.forget, ways_in))
+    add(Staff(storage, roles, users))
+    tokens = add(
+        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT)
+    )
+    add(Provider(settings))
+    group_roles = add(GroupRoles(settings, roles))
+
+    history = add(History(storage))
+    add(Activity(history, tokens))
+    add(Reports(storage))
+    samples = add(Samples(storage))
+    approvals = add(Approvals(storage))
+    # At most a quarter of the threads may wait for the game, for batches, and for erasures.
+    actions = add(Actions(storage, quarter))
+    add(TakenActions(storage))
+    letters = add(Letters(storage, players, catalogue))
+    add(Events(storage, history))
+    game_events = add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
+    batches = add(Batches(storage))
+    runner = add(Runner(batches, players, storage.transactions, quarter, storage.requests_at_work))
+    add(Choosing(batches, history, players))
+    add(Planner(batches, players, objects, history))
+    add(BatchWorker(batches, runner, callers, is_ready, app.app_context))
+    erasures = add(Erasures(storage, quarter))
+    sources = (users, history, tokens, budgets, bags, actions, batches, approvals, game_events)
+    add(PersonalData(storage, *sources))
+
+    chores = [
+        letters.give_due,
+        batches.remove_stale,
+        erasures.continue_all,
+        group_roles.warn,
+        storage.lifetime.look,
+    ]
+    add(Chores(chores, is_ready))
+    add(Feed(storage, is_ready))
+    add(Sampler(samples, players, history, is_ready))

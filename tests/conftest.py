@@ -12,13 +12,13 @@ from mongomock.collection import BulkOperationBuilder
 
 import config
 import tests.url_builders  # noqa: F401 (for its effect)
-from app import add_services
 from app.batches.background import BatchWorker
 from app.batches.running import Runner
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.privacy.store import Erasures
 from app.server.resources import raise_open_files
+from app.services import add_services
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from tests import mongod, orphans, tiers

@@ -47,7 +47,7 @@ FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
 KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility", "console"}
-KNOW_FLASK |= {"__init__", "__main__"}
+KNOW_FLASK |= {"__init__", "__main__", "services"}
 FLASK_LAYERS = {"routes", "mail", "command"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "hashing", "mail", "sign_ins", "undo"}

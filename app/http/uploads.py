@@ -34,17 +34,9 @@ class UploadPlaces(Limiter):
     So a slow sender does not block others.
     """
 
-    def __init__(self, places: int) -> None:
-        own = "You are sending other batches", max(1, places // 4)
-        super().__init__("Others are sending batches", places, own=own)
-
 
 class DownloadPlaces(Limiter):
     """The responses that one worker streams concurrently, as fast as clients read them."""
-
-    def __init__(self, places: int) -> None:
-        own = "You are downloading other files", max(1, places // 2)
-        super().__init__("Others are downloading files", places, own=own)
 
 
 upload_places = current(UploadPlaces)

@@ -23,7 +23,7 @@ from app.cli.accounts import user as user_command
 from app.cli.staff import staff
 from app.console.session import sign_in as sign_in_views
 from app.openid.group_roles import GroupRoles
-from app.openid.provider import PLACES
+from app.openid.provider import PLACES, Provider
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.staff.store import Roles
@@ -78,7 +78,7 @@ def anna(world, provider):
 
 def configure(app, **settings):
     app.config.update(settings)
-    vars(app.extensions["quartermaster"].settings).update(settings)
+    vars(service(app, Provider)._settings).update(settings)
 
 
 def begin(browser, back=""):
