@@ -82,22 +82,21 @@ def _declare(
 ) -> View:
     """Declare who may call a view, for the Blueprint and the documentation."""
     view.permissions = permissions  # type: ignore[attr-defined]
-    # The roles of the contract; none: the view is public.
-    view.access = contract_roles(permissions)  # type: ignore[attr-defined]
+    # The roles of the contract that include them, each after the one it requires.
+    roles = [role.value for role in Role]
+    if permissions is None:
+        roles = []
+    elif Permission.APPROVE in permissions:  # no role of the contract includes it
+        roles = [Permission.APPROVE.value]
+    else:
+        highest = max((list(Role).index(one.role) for one in permissions), default=0)
+        roles = roles[: highest + 1]
+    # None: the view is public.
+    view.access = tuple(roles)  # type: ignore[attr-defined]
     named = () if isinstance(of_key, KeyAccess) else tuple(one.value for one in of_key)
     # Empty: any key may call the view. None: no key may.
     view.scopes = None if of_key is KeyAccess.NONE else named  # type: ignore[attr-defined]
     return view
-
-
-def contract_roles(permissions: tuple[Permission, ...] | None) -> tuple[str, ...]:
-    """Return the roles of the contract that include permissions, each after the one it requires."""
-    if permissions is None:
-        return ()
-    if Permission.APPROVE in permissions:  # no role of the contract includes it
-        return (Permission.APPROVE.value,)
-    highest = max((list(Role).index(one.role) for one in permissions), default=0)
-    return tuple(role.value for role in Role)[: highest + 1]
 
 
 def public(view: View) -> View:
