@@ -8,7 +8,7 @@ docs/compatibility.rst lists all of it. Without the setting, none of this runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from flask import Flask, Response
@@ -25,8 +25,6 @@ INTERSECT = "intersect"
 # The name of an action, such as Kick, at the end of a path.
 ACTION = re.compile(r"(?<=/admin/)[A-Za-z]+(?=/?$)")
 
-Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-
 
 def apply(app: Flask) -> None:
     """Make an application, which has all its routes, compatible with these clients."""
@@ -39,26 +37,18 @@ def apply(app: Flask) -> None:
             app.view_functions[endpoint] = complete_with(view, complete)
     app.register_error_handler(WrongPassword, lambda _: answer(Invalid("Invalid credentials.")))
     app.register_error_handler(NotInCatalogue, answer_unknown_object)
-    app.wsgi_app = with_client_paths(app.wsgi_app)  # type: ignore[assignment,method-assign]
+    application = app.wsgi_app
+
+    def with_client_paths(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Add hyphens to the guids in a path of the API, and write its action in lower case."""
+        path = environ.get("PATH_INFO", "")
+        if path.startswith("/api/"):
+            path = ACTION.sub(lambda name: name[0].lower(), path)
+            environ["PATH_INFO"] = "/".join(map(with_hyphens, path.split("/")))
+        return application(environ, start_response)
+
+    app.wsgi_app = with_client_paths  # type: ignore[method-assign]
 
 
 def answer_unknown_object(error: NotInCatalogue) -> Response:
     return answer(Invalid(f"Invalid {error.type} id."))
-
-
-def with_client_paths(application: Wsgi) -> Wsgi:
-    """Return a WSGI application that accepts the paths of these clients."""
-
-    def respelled(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        environ["PATH_INFO"] = client_path(environ.get("PATH_INFO", ""))
-        return application(environ, start_response)
-
-    return respelled
-
-
-def client_path(path: str) -> str:
-    """Return a path of the API with hyphens in its guids, and with its action in lower case."""
-    if not path.startswith("/api/"):
-        return path
-    path = ACTION.sub(lambda name: name[0].lower(), path)
-    return "/".join(map(with_hyphens, path.split("/")))

@@ -149,18 +149,15 @@ def only_online(view: View) -> View:
         try:
             return view(key=key)
         except ActionFailed:
-            if is_online(key, "player" in view.__name__):
+            if "player" in view.__name__:
+                characters = [players.get(key)]
+            else:
+                characters = [*players.list_of_user(users.get(key, "_id")["_id"])]
+            if any(character["Online"] for character in characters):
                 raise
             raise NotFound("user", key, "User not online!") from None
 
     return ask
-
-
-def is_online(key: Lookup, is_player: bool) -> bool:
-    if is_player:
-        return bool(players.get(key)["Online"])
-    characters = players.list_of_user(users.get(key, "_id")["_id"])
-    return any(character["Online"] for character in characters)
 
 
 OF_TARGETS = {"UserActions": "user", "PlayerActions": "player"}

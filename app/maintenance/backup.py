@@ -19,7 +19,6 @@ from app.maintenance.store import (
     Collection,
     Snapshot,
     as_json,
-    data_size,
     snapshot,
     snapshot_seconds,
 )
@@ -40,7 +39,7 @@ SNAPSHOT_SECONDS = 300
 
 def long_backup(storage: Storage) -> str | None:
     """Return a sentence if a backup may take longer than MongoDB keeps its snapshot."""
-    needed = data_size(storage.db) // BYTES_PER_SECOND
+    needed = int(storage.db.command("dbStats")["dataSize"]) // BYTES_PER_SECOND
     known = snapshot_seconds(storage.db)
     kept = SNAPSHOT_SECONDS if known is None else known
     if needed < kept:

@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 from app.changes import Intent
@@ -89,7 +89,9 @@ def restore_backup(
     total = sum(each["Count"] for each in manifest["Collections"])
     with progress("Checking", total) as advance:
         found = [_check(archive, each, advance) for each in manifest["Collections"]]
-    _require_no_more(archive, found)
+    known = Counter([MANIFEST, *(f"{each.name}.bson" for each in found if not each.is_view)])
+    if Counter(archive.namelist()) != known or len({each.name for each in found}) < len(found):
+        raise NoBackup(f"it does not contain what its {MANIFEST} names, or more")
     db = storage.db
     store.make_room(db, replace)
     with progress("Restoring", total) as advance:
@@ -160,13 +162,6 @@ def _check(
     if not is_whole:
         raise DamagedBackup(entry["Name"], "the documents are not those of the manifest")
     return collection
-
-
-def _require_no_more(archive: zipfile.ZipFile, found: Sequence[store.Collection]) -> None:
-    """Raise NoBackup unless a file contains each of its collections once, and nothing else."""
-    known = Counter([MANIFEST, *(f"{each.name}.bson" for each in found if not each.is_view)])
-    if Counter(archive.namelist()) != known or len({each.name for each in found}) < len(found):
-        raise NoBackup(f"it does not contain what its {MANIFEST} names, or more")
 
 
 def _documents(archive: zipfile.ZipFile, collection: store.Collection) -> Iterator[bytes]:

@@ -130,11 +130,6 @@ def require_snapshots(storage: Storage) -> None:
         raise Conflict("mongomock has no snapshots: backup and restore need a real MongoDB.")
 
 
-def data_size(db: Database[Document]) -> int:
-    """Return the size of all documents in bytes."""
-    return int(db.command("dbStats")["dataSize"])
-
-
 def snapshot_seconds(db: Database[Document]) -> int | None:
     """Return how long MongoDB keeps a snapshot; None if this account may not know."""
     try:
@@ -154,22 +149,18 @@ def from_json(value: Any) -> Any:
     return json_util.loads(json.dumps(value), json_options=JSON)
 
 
-def require_no_service(db: Database[Document]) -> None:
-    """Raise ServiceRunning if a worker holds the lease of the events; wait for one that is gone."""
-    deadline = time.monotonic() + LEASE_TIME.total_seconds() + PAUSE_SECONDS
-    while db[LOCKS.name].find_one({**LEASE, "$expr": {"$gt": ["$Until", "$$NOW"]}}):
-        if time.monotonic() > deadline:
-            raise ServiceRunning(db.name)
-        time.sleep(PAUSE_SECONDS)
-
-
 def make_room(db: Database[Document], replace: str | None) -> None:
     """Delete all collections; raise NotEmpty if they have documents and are not to be replaced.
 
     From the first write on, the collection 'restoring' marks an unfinished restore, which may be
     repeated. It holds the former records of erasures, of which the backup may know nothing.
     """
-    require_no_service(db)
+    # A worker that runs holds the lease of the events. Wait for the end of one that is gone.
+    deadline = time.monotonic() + LEASE_TIME.total_seconds() + PAUSE_SECONDS
+    while db[LOCKS.name].find_one({**LEASE, "$expr": {"$gt": ["$Until", "$$NOW"]}}):
+        if time.monotonic() > deadline:
+            raise ServiceRunning(db.name)
+        time.sleep(PAUSE_SECONDS)
     found = {collection["name"] for collection in _list_collections(db)}
     with pymongo.timeout(LONG_WORK_SECONDS):
         if RESTORING not in found:

@@ -54,7 +54,11 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
         )
         client.settings = settings
         found = client.load_server_metadata()
-        require_right(issuer, found)
+        if found["issuer"] != issuer:
+            raise ValueError(f"the provider calls itself {found['issuer']}, not QM_OPENID_ISSUER")
+        scheme = issuer.partition("//")[0]
+        if not all(found.get(name, scheme).startswith(scheme) for name in ENDPOINTS):
+            raise ValueError(f"an endpoint of the provider does not begin with {scheme}")
         # The provider may support others, even none.
         found["id_token_signing_alg_values_supported"] = ALGORITHMS
         groups = {settings.OPENID_GROUPS_CLAIM} & {*found.get("scopes_supported", ())}
@@ -99,15 +103,6 @@ def read(answer: Response, *, seconds: float, **_: Any) -> None:
             answer.close()
             raise Timeout
     answer.raw = BytesIO(body)
-
-
-def require_right(issuer: str, found: Document) -> None:
-    """Raise unless a provider publishes our issuer, and endpoints with the same scheme."""
-    if found["issuer"] != issuer:
-        raise ValueError(f"the provider calls itself {found['issuer']}, not QM_OPENID_ISSUER")
-    scheme = issuer.partition("//")[0]
-    if not all(found.get(name, scheme).startswith(scheme) for name in ENDPOINTS):
-        raise ValueError(f"an endpoint of the provider does not begin with {scheme}")
 
 
 def refusal(error: Exception) -> QuartermasterError:

@@ -50,24 +50,18 @@ def wait_for_address(settings: Settings, timeout_seconds: float) -> None:
 def _listen_fault(settings: Settings) -> str | None:
     if settings.SOCKET:
         return _unix_socket_fault(settings.SOCKET)
-    error = _bind_error(settings.HOST, settings.PORT)
-    if error is None:
-        return None
-    hint = f" Choose another port with --port (make run PORT={settings.PORT + 1})."
-    return (
-        f"Cannot listen on {settings.HOST}:{settings.PORT}: {error.strerror}."
-        f"{hint if error.errno == errno.EADDRINUSE else ''}"
-    )
-
-
-def _bind_error(host: str, port: int) -> OSError | None:
+    host, port = settings.HOST, settings.PORT
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         # As gunicorn does: connections in TIME_WAIT do not block an address.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
-            return error
+            hint = f" Choose another port with --port (make run PORT={port + 1})."
+            return (
+                f"Cannot listen on {host}:{port}: {error.strerror}."
+                f"{hint if error.errno == errno.EADDRINUSE else ''}"
+            )
     return None
 
 

@@ -23,8 +23,15 @@ def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
     A symlink at path is replaced, not followed: another user may have planted it.
     """
     if path == "-" or _is_stdout(path):
-        if is_secret:
-            _refuse_readable_stdout()
+        mode = 0
+        with suppress(OSError):
+            mode = os.fstat(sys.stdout.fileno()).st_mode
+        # A redirection into a file: its mode, set by the shell, may let others read it.
+        if is_secret and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise Conflict(
+                "Standard output is a file that others can read, and the records are secret: give "
+                "a FILE, or set umask 077 first."
+            )
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
@@ -74,14 +81,3 @@ def _is_stdout(path: str) -> bool:
         return os.path.samestat(Path(path).stat(), os.fstat(sys.stdout.fileno()))
     except (OSError, AttributeError):  # no such file, or standard output is closed or replaced
         return False
-
-
-def _refuse_readable_stdout() -> None:
-    """Refuse a redirection into a file whose mode, set by the shell, lets others read it."""
-    with suppress(OSError):
-        mode = os.fstat(sys.stdout.fileno()).st_mode
-        if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Conflict(
-                "Standard output is a file that others can read, and the records are secret: give "
-                "a FILE, or set umask 077 first."
-            )

@@ -8,10 +8,9 @@ from typing import Any
 
 from marshmallow import INCLUDE, ValidationError, post_load, validate, validates, validates_schema
 
-from app.errors import Conflict, Invalid
+from app.errors import Invalid
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, List, Moment, PasswordHash, Text
-from app.http.json import encode
 from app.http.lists import OneOf
 from app.items import domain as items
 from app.items.schemas import SlotList
@@ -273,16 +272,6 @@ RECORDS: dict[str, type[Record]] = {
     "objects": ObjectRecord,
     "erasures": ErasureRecord,
 }
-
-
-def export_line(kind: str, record: Record, document: Document) -> bytes:
-    """Return a document as a line of JSON, or raise Conflict if a part cannot be exported."""
-    id_ = document["_id"]
-    try:
-        return encode(record.record(document)) + b"\n"
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        message = f"{id_} of the {kind} is damaged: quartermaster db check says how."
-        raise Conflict(message) from error
 
 
 def _check_name(name: str) -> None:

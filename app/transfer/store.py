@@ -7,6 +7,8 @@ from typing import IO
 
 from app.changes import Intent
 from app.database import COLLECTIONS, SUBJECTS
+from app.errors import Conflict
+from app.http.json import encode
 from app.moderation.penalties import BAN
 from app.progress import progress
 from app.storage import bulk
@@ -14,7 +16,7 @@ from app.storage.client import Storage
 from app.storage.fence import ERASURES
 from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_database
-from app.transfer.records import RECORDS, export_line
+from app.transfer.records import RECORDS
 
 # Fields that stay unchanged if a line does not contain them. Defaults would lift bans, and reset
 # the variables of a running game.
@@ -67,5 +69,10 @@ def export_documents(
     count = storage.db[kind].estimated_document_count()
     with progress(f"Writing {kind}", count) as advance:
         for document in bulk.read_all(storage.db[kind], order, []):
-            file.write(export_line(kind, record, document))
+            id_ = document["_id"]
+            try:
+                file.write(encode(record.record(document)) + b"\n")
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                message = f"{id_} of the {kind} is damaged: quartermaster db check says how."
+                raise Conflict(message) from error
             advance(1)

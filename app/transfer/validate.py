@@ -49,7 +49,11 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str
     lines: dict[str, dict[str, tuple[int, str]]] = {field: {} for field in names}
     # By account: the first line with something that belongs to it.
     people: dict[str, int] = {}
-    of_staff = _staff() if kind == "users" else {}
+    # By id, how the accounts with a role of staff sign in: only their holders set that.
+    of_staff = {}
+    if kind == "users":
+        accounts = staff.walk("Roles", "GroupRoles", *SIGN_IN)
+        of_staff = {user["_id"]: user for user in accounts if role_names(user)}
     for number, document in _documents(kind, file):
         if isinstance(document, str):
             yield f"Line {number}: {document}"
@@ -82,12 +86,6 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str
                 f"Line {number}: the field '{name}' is already used by another record of the "
                 f"{kind}."
             )
-
-
-def _staff() -> dict[str, Document]:
-    """Return by id how the accounts with a role of staff sign in: only their holders set that."""
-    found = staff.walk("Roles", "GroupRoles", *SIGN_IN)
-    return {user["_id"]: user for user in found if role_names(user)}
 
 
 def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str]]:

@@ -11,9 +11,9 @@ from app.auth.callers import Callers
 from app.auth.guesses import guess_by_caller, unknown_account
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Intent
-from app.errors import InvalidCredentials, KeyNotAllowed, NotFound, QuartermasterError
+from app.errors import Conflict, InvalidCredentials, KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current, setting
-from app.naming import Lookup, name_key
+from app.naming import Lookup, email_as_sent, name_key
 from app.storage.limits import Limits
 from app.types import Document
 from app.users.domain import (
@@ -24,7 +24,6 @@ from app.users.domain import (
     redeem_code,
     remember_code,
     replace_password,
-    require_mailable,
     require_not_staff,
 )
 from app.users.hashing import Hasher
@@ -106,7 +105,10 @@ def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET)
     user = _account_for_guess(key, *reads)
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
-    require_mailable(user)
+    if user.get("OpenId") and user["PasswordHash"] is None:
+        raise Conflict("This account has no password: its owner signs in with a company account.")
+    if not email_as_sent(user["Email"]):
+        raise Conflict("Password reset email could not be sent: the account has no valid address.")
     guess_by_caller(user["_id"]).refuse_if_locked()
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
     with (

@@ -18,7 +18,6 @@ from app.moderation.penalties import BAN, MUTE, is_in_force
 from app.naming import (
     compose,
     domain_as_sent,
-    email_as_sent,
     email_key,
     holds_invisible,
     name_fields,
@@ -222,14 +221,6 @@ def require_email(email: str, field: str) -> None:
         raise InvalidField(field, "Must be an email address.")
 
 
-def require_mailable(user: Document) -> None:
-    """Raise Conflict for an account whose password cannot be reset by mail."""
-    if user.get("OpenId") and user["PasswordHash"] is None:
-        raise Conflict("This account has no password: its owner signs in with a company account.")
-    if not email_as_sent(user["Email"]):
-        raise Conflict("Password reset email could not be sent: the account has no valid address.")
-
-
 def user_document(record: Document, version: int = 0) -> Document:
     fields = dict(record)
     return {
@@ -430,12 +421,6 @@ def accept_invitation(
     if user["PasswordHash"] is not None:
         return Change({}, False)
     return redeem_code(user, code=code, now=now, make_hash=make_hash, field="Invitation")
-
-
-def require_no_password(user: Document) -> None:
-    """Raise Conflict for an account that has a password: its owner has accepted the invitation."""
-    if user["PasswordHash"] is not None:
-        raise Conflict("This account has a password already. Mail a reset code instead.")
 
 
 def _with_password(user: Document, password_hash: str) -> Document:

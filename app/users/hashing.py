@@ -24,13 +24,22 @@ class Hasher:
     def __init__(self, passwords: Passwords, limiter: Limiter, seconds: float) -> None:
         self._passwords = passwords
         self._limiter = limiter
-        self._verified = VerifiedCache(seconds)
+        # Remembers verified passwords for some seconds: some clients sign in for every call. It
+        # keeps only a keyed digest, with a random key per process.
+        self._key = secrets.token_bytes(32)
+        self._verified: TTLCache[bytes, bool] = TTLCache(CACHE_SIZE, seconds)
+        self._lock = Lock()
 
     def check(
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
     ) -> None:
         """Raise the refusal, and count a failure, unless this is the password."""
-        if stored and self._verified.has(stored, sha256):
+        # It includes the stored hash, so that it no longer matches after a password change.
+        identity = f"{sha256.upper()} {stored}".encode()
+        digest = hashlib.blake2b(identity, key=self._key, digest_size=32).digest()
+        with self._lock:
+            is_verified = digest in self._verified
+        if is_verified:
             guess.refuse_if_locked()
             return
         with self.slot_for(guess), guess.attempt():
@@ -38,8 +47,8 @@ class Hasher:
                 is_right = self._passwords.matches(stored, sha256)
             if not is_right:
                 raise refusal
-        if stored:
-            self._verified.add(stored, sha256)
+        with self._lock:
+            self._verified[digest] = True
 
     def slot_for(self, guess: Guess) -> AbstractContextManager[None]:
         """Return the slot that an attempt needs; a locked-out client needs none.
@@ -61,28 +70,3 @@ class Hasher:
             return self.hash(sha256)
         except Unavailable:
             return None
-
-
-class VerifiedCache:
-    """Remembers verified passwords for some seconds: some clients sign in for every call.
-
-    It keeps only a keyed digest, with a random key per process. The digest includes the stored
-    hash, so that it no longer matches after a password change.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._key = secrets.token_bytes(32)
-        self._digests: TTLCache[bytes, bool] = TTLCache(CACHE_SIZE, seconds)
-        self._lock = Lock()
-
-    def has(self, stored: str, sha256: str) -> bool:
-        with self._lock:
-            return self._digest(stored, sha256) in self._digests
-
-    def add(self, stored: str, sha256: str) -> None:
-        with self._lock:
-            self._digests[self._digest(stored, sha256)] = True
-
-    def _digest(self, stored: str, sha256: str) -> bytes:
-        identity = f"{sha256.upper()} {stored}".encode()
-        return hashlib.blake2b(identity, key=self._key, digest_size=32).digest()

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.auth.guesses import guess_by_address, unknown_account
 from app.changes import Applied, Intent, Origin
-from app.errors import EmailTaken, NameTaken, NotFound
+from app.errors import Conflict, EmailTaken, NameTaken, NotFound
 from app.http.context import current, setting
 from app.http.tracing import request_id
 from app.naming import Lookup
@@ -21,7 +21,6 @@ from app.users.domain import (
     code_of,
     new_code,
     require_email,
-    require_no_password,
     require_username,
 )
 from app.users.hashing import Hasher
@@ -84,7 +83,9 @@ def add(name: str, email: str, invited: tuple[str, str], intent: Intent, **field
 
 def invite_again(key: Lookup, intent: Intent) -> Applied:
     """Mail a new link to somebody who has not chosen a password yet; the former link is void."""
-    require_no_password(users.get(key, "PasswordHash"))
+    if users.get(key, "PasswordHash")["PasswordHash"] is not None:
+        # Its owner has accepted the invitation.
+        raise Conflict("This account has a password already. Mail a reset code instead.")
     return accounts.mail_reset_code(key, {}, intent, INVITATION)
 
 

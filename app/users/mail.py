@@ -131,7 +131,20 @@ class Mailer:
     def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:
         """Send a mail; raise MailNotSent if it was certainly not sent, else Unavailable."""
         with metrics.MAILS.labels("failed").count_exceptions():
-            message = self._message(subject, template, name, email, facts)
+            # A name from the game may contain line breaks, which could forge lines of the mail.
+            for key, fact in {"name": name, **facts}.items():
+                is_text = isinstance(fact, str)
+                facts[key] = "".join(filter(str.isprintable, fact)) if is_text else fact
+            sender = self._config["MAIL_DEFAULT_SENDER"]
+            _, address = parseaddr(sender)
+            message = Message(
+                subject,
+                # Flask-Mail would encode domains with IDNA 2003, which may yield other domains.
+                recipients=[email_as_sent(email)],
+                body=render_template(f"{template}.txt", **facts),
+                html=render_template(f"{template}.html", **facts),
+                sender=sender.replace(address, email_as_sent(address) or address),
+            )
             noun = NOUNS.get(template, "The mail")
             if self.outbox is None:
                 self._send(message, noun)
@@ -140,22 +153,6 @@ class Mailer:
             else:
                 self._write(self.outbox, message, name, noun)
         metrics.MAILS.labels("sent").inc()
-
-    def _message(
-        self, subject: str, template: str, name: str, email: str, facts: dict[str, Any]
-    ) -> Message:
-        # A name from the game may contain line breaks, which could forge lines of the mail.
-        facts = {"name": name, **facts}
-        texts = {key: fact for key, fact in facts.items() if isinstance(fact, str)}
-        facts |= {key: "".join(filter(str.isprintable, text)) for key, text in texts.items()}
-        return Message(
-            subject,
-            # Flask-Mail would encode the domain with IDNA 2003, which may yield another domain.
-            recipients=[email_as_sent(email)],
-            body=render_template(f"{template}.txt", **facts),
-            html=render_template(f"{template}.html", **facts),
-            sender=_sender(self._config["MAIL_DEFAULT_SENDER"]),
-        )
 
     def _send(self, message: Message, noun: str) -> None:
         timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
@@ -188,9 +185,3 @@ class Mailer:
 
 def _not_sent(noun: str, why: str, kind: type[Unavailable] = MailNotSent) -> Unavailable:
     return kind(f"{noun} could not be sent: {why}.", retry_after=30)
-
-
-def _sender(text: str) -> str:
-    """Return the sender with the domain of its address in ASCII."""
-    _, address = parseaddr(text)
-    return text.replace(address, email_as_sent(address) or address)
