@@ -26,6 +26,9 @@ LENGTH = len(PREFIX) + RANDOM_LENGTH + CHECKSUM_LENGTH
 LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# The length of the prefix of IPv6 addresses that represent IPv4 addresses.
+MAPPED_BITS = 96
+NOWHERE = ipaddress.IPv4Network("255.255.255.255/32")
 
 
 class Budget(NamedTuple):
@@ -145,25 +148,18 @@ def networks_of(addresses: Any) -> list[Network]:
     """Return the networks of stored addresses; an unreadable one allows nobody."""
     if addresses is None:
         return []
-    found = addresses if isinstance(addresses, list) else []
-    return [_network(address) for address in found] or [NOWHERE]
-
-
-# The length of the prefix of IPv6 addresses that represent IPv4 addresses.
-MAPPED_BITS = 96
-NOWHERE = ipaddress.IPv4Network("255.255.255.255/32")
-
-
-def _network(address: Any) -> Network:
-    try:
-        network = ipaddress.ip_network(address, strict=False)
-    except ValueError:
-        return NOWHERE
-    mapped = getattr(network.network_address, "ipv4_mapped", None)
-    if mapped is None or network.prefixlen < MAPPED_BITS:
-        return network
-    # Clients are compared by their IPv4 address.
-    return ipaddress.ip_network((mapped, network.prefixlen - MAPPED_BITS))
+    found: list[Network] = []
+    for address in addresses if isinstance(addresses, list) else ():
+        try:
+            network = ipaddress.ip_network(address, strict=False)
+        except ValueError:
+            network = NOWHERE
+        mapped = getattr(network.network_address, "ipv4_mapped", None)
+        if mapped is not None and network.prefixlen >= MAPPED_BITS:
+            # Clients are compared by their IPv4 address.
+            network = ipaddress.ip_network((mapped, network.prefixlen - MAPPED_BITS))
+        found.append(network)
+    return found or [NOWHERE]
 
 
 def budget_of(stored: Any) -> Budget | None:

@@ -236,9 +236,15 @@ def rights_of(user: Document, roles: Mapping[str, Document], power_role: str = "
     power_limits = roles.get(power_role, {}).get("Limits")
     given = [(permissions_of_role(role), limits_of(role.get("Limits"))) for role in held]
     given.append((by_power, limits_of(power_limits)))
+    # The largest of each limit; None if one of the roles has no such limit.
+    largest = []
+    for place, limited in enumerate(LIMITED):
+        values = [limits[place] for permissions, limits in given if permissions & limited]
+        numbers = [value for value in values if value is not None]
+        largest.append(max(numbers) if numbers and len(numbers) == len(values) else None)
     return Rights(
         frozenset().union(*(permissions for permissions, _ in given)),
-        _largest(given),
+        Limits(*largest),
         tuple(role["_id"] for role in held),
         any(role.get("NeedsSecondFactor") is True for role in held),
         tuple(all_role_names(user)),
@@ -265,13 +271,3 @@ def all_role_names(user: Document) -> list[str]:
 
 def permissions_of_role(role: Document) -> frozenset[Permission]:
     return permissions_named(role.get("Permissions"))
-
-
-def _largest(given: list[tuple[frozenset[Permission], Limits]]) -> Limits:
-    """Return the largest of each limit; None if one of the roles has no such limit."""
-    found = []
-    for place, limited in enumerate(LIMITED):
-        values = [limits[place] for permissions, limits in given if permissions & limited]
-        numbers = [value for value in values if value is not None]
-        found.append(max(numbers) if numbers and len(numbers) == len(values) else None)
-    return Limits(*found)

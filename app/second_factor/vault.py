@@ -18,7 +18,11 @@ class Vault:
     """Seals values for a purpose. The first key encrypts; the others still decrypt."""
 
     def __init__(self, keys: list[str], clock: Callable[[], float]) -> None:
-        self._fernet = MultiFernet([Fernet(_derived(key)) for key in keys])
+        fernets = []
+        for key in keys:
+            derive = HKDF(SHA256(), 32, salt=None, info=b"quartermaster second factor").derive
+            fernets.append(Fernet(base64.urlsafe_b64encode(derive(key.encode()))))
+        self._fernet = MultiFernet(fernets)
         # The database's clock: one machine may open what another has sealed.
         self._clock = clock
 
@@ -39,8 +43,3 @@ class Vault:
         if found != purpose:
             raise CodeRefused(UNREADABLE)
         return values
-
-
-def _derived(key: str) -> bytes:
-    derive = HKDF(SHA256(), 32, salt=None, info=b"quartermaster second factor").derive
-    return base64.urlsafe_b64encode(derive(key.encode()))

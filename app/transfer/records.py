@@ -53,6 +53,17 @@ class SizedRecord(Schema):
         return {}
 
 
+class NamedRecord(SizedRecord):
+    """A record with the name of a player or an account."""
+
+    @validates("Name")
+    def has_a_usable_name(self, value: str, data_key: str) -> None:
+        try:
+            players.check_name(value)
+        except Invalid as error:
+            raise ValidationError(str(error)) from None
+
+
 class OpenRecord(SizedRecord):
     """A record whose unknown fields, which games may add, are kept."""
 
@@ -88,7 +99,7 @@ class OpenRecord(SizedRecord):
         return record
 
 
-class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
+class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
     internal = players.INTERNAL
     omits = "deleted players, letters, guilds and history"
 
@@ -104,10 +115,6 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
             "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
             "Spells": SpellList(sizes["SPELLS_SIZE"]),
         }
-
-    @validates("Name")
-    def has_a_usable_name(self, value: str, data_key: str) -> None:
-        _check_name(value)
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
         return players.player_document(
@@ -155,7 +162,7 @@ class BagRecord(SizedRecord):
         return {"Id": document["_id"], "SlotCount": document["SlotCount"], "Slots": slots}
 
 
-class UserRecord(SizedRecord):
+class UserRecord(NamedRecord):
     """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
 
     omits = (
@@ -186,10 +193,6 @@ class UserRecord(SizedRecord):
     Notes = NoteList()
     # Accepted and ignored: a code expires within minutes, long before the file is imported.
     PasswordResetCode = Text(allow_none=True)
-
-    @validates("Name")
-    def has_a_usable_name(self, value: str, data_key: str) -> None:
-        _check_name(value)
 
     @validates("Email")
     def has_a_plausible_email(self, value: str, data_key: str) -> None:
@@ -272,13 +275,6 @@ RECORDS: dict[str, type[Record]] = {
     "objects": ObjectRecord,
     "erasures": ErasureRecord,
 }
-
-
-def _check_name(name: str) -> None:
-    try:
-        players.check_name(name)
-    except Invalid as error:
-        raise ValidationError(str(error)) from None
 
 
 def _slot_list(slots: Document) -> list[Document]:
