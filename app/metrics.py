@@ -115,16 +115,16 @@ MAILS: Counter = _counter("mails", "Mails, sent or failed.", "outcome")
 RATE_LIMITED: Counter = _counter("rate_limited", "Requests refused by a limit.", "limit")
 
 # Exposed as 0 from the start: rate() misses the first increment of a new series.
-INITIAL_LABELS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
-    ((TRANSACTION_RETRIES,), ("player", "user")),
-    ((REPLAYS,), ("players", "users")),
-    ((MAILS,), ("sent", "failed")),
-    ((RATE_LIMITED,), ("account", "address", "caller")),
-    ((BUDGET_REFUSALS,), ("LargestQuantity", "ItemsPerDay", "Items", "Budget")),
-    ((ACTIONS,), ("kick/done", "kill/done", "warp/done", "chat/done")),
-    ((BATCH_ROWS,), ("done", "refused")),
-    ((ERASURES,), ("unfinished",)),
-)
+INITIAL_LABELS: dict[Any, tuple[str, ...]] = {
+    TRANSACTION_RETRIES: ("player", "user"),
+    REPLAYS: ("players", "users"),
+    MAILS: ("sent", "failed"),
+    RATE_LIMITED: ("account", "address", "caller"),
+    BUDGET_REFUSALS: ("LargestQuantity", "ItemsPerDay", "Items", "Budget"),
+    ACTIONS: ("kick/done", "kill/done", "warp/done", "chat/done"),
+    BATCH_ROWS: ("done", "refused"),
+    ERASURES: ("unfinished",),
+}
 
 # The number that gunicorn's master gives a worker before it forks it; elsewhere, the process id.
 worker_number: int | None = None
@@ -220,10 +220,9 @@ def _has_room(folder: str) -> bool:
 
 
 def _expose_zeros() -> None:
-    for metrics, labels in INITIAL_LABELS:
-        for metric in metrics:
-            for label in labels:
-                metric.labels(*label.split("/"))
+    for metric, labels in INITIAL_LABELS.items():
+        for label in labels:
+            metric.labels(*label.split("/"))
 
 
 _expose_zeros()

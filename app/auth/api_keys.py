@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from app.auth.permissions import Permission, permissions_named
 from app.types import Document, whole
 
+# Of every key, valid or not, and of no access token.
 PREFIX = "qm_"
 RANDOM_LENGTH = 40
 CHECKSUM_LENGTH = 6
@@ -64,11 +65,6 @@ class AccessKey(NamedTuple):
 def new_secret() -> str:
     text = PREFIX + "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LENGTH))
     return text + _checksum(text)
-
-
-def is_key(text: str) -> bool:
-    """Return whether a text is an API key instead of an access token, valid or not."""
-    return text.startswith(PREFIX)
 
 
 def is_well_formed(text: str) -> bool:

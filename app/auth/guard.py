@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from flask import Flask, has_request_context, request
 
-from app.auth.api_keys import is_key
+from app.auth.api_keys import PREFIX
 from app.auth.callers import Caller, Callers, NotPeer
 from app.auth.permissions import (
     MOVING,
@@ -122,7 +122,7 @@ def identify() -> Caller:
     if scheme.lower() != "bearer":
         raise Unauthorized
     token = token.strip(" ")
-    if is_key(token):
+    if token.startswith(PREFIX):
         caller = callers.get_by_key(token)
         if caller.key and caller.key.networks and not caller.key.allows_address(remote_address()):
             raise AddressNotAllowed(remote_address())

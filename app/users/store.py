@@ -57,11 +57,12 @@ USERS = CollectionPlan(
         index("staff_power", "Power.Api", partialFilterExpression={"Power.Api": True}),
         *(
             index(name, field, partialFilterExpression={field: {"$type": "string"}})
-            for name, field in (("staff_roles", "Roles"), ("group_roles", "GroupRoles"))
-        ),
-        *(
-            index(name, field, partialFilterExpression={field: {"$type": "string"}})
-            for name, field in (("banned", BAN.by), ("muted", MUTE.by))
+            for name, field in (
+                ("staff_roles", "Roles"),
+                ("group_roles", "GroupRoles"),
+                ("banned", BAN.by),
+                ("muted", MUTE.by),
+            )
         ),
         *(
             index(
@@ -203,19 +204,18 @@ class Users(NamedDocuments):
 
     def sweep_tokens(self, key: Lookup) -> None:
         """Delete tokens of earlier password versions. Best effort: they are void anyway."""
-        after_commit(partial(self._sweep_tokens, key))
 
-    def _sweep_tokens(self, key: Lookup) -> None:
-        try:
-            user = self.get(key, "PasswordVersion")
-        except (PyMongoError, NotFound) as error:
-            log.warning("Revoked tokens were not removed: %s", error)
-            return
-        sweep(
-            self._tokens,
-            {"UserId": user["_id"], "PasswordVersion": {"$lt": user["PasswordVersion"]}},
-            self._sweep_seconds,
-        )
+        def sweep_now() -> None:
+            try:
+                user = self.get(key, "PasswordVersion")
+            except (PyMongoError, NotFound) as error:
+                log.warning("Revoked tokens were not removed: %s", error)
+                return
+            former = {"$lt": user["PasswordVersion"]}
+            void = {"UserId": user["_id"], "PasswordVersion": former}
+            sweep(self._tokens, void, self._sweep_seconds)
+
+        after_commit(sweep_now)
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
         """Replace the hash of the same password, unless it was changed meanwhile."""
