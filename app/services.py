@@ -10,8 +10,7 @@ from flask import Flask
 
 from app.approvals.store import Approvals
 from app.auth.callers import Callers
-from app.auth.secret import signing_keys
-from app.auth.tokens import AccessTokens
+from app.auth.tokens import AccessTokens, signing_keys
 from app.batches.background import BatchWorker
 from app.batches.choosing import Choosing
 from app.batches.planning import Planner
@@ -35,8 +34,8 @@ from app.items.transfers.store import Transfers
 from app.limits import Limiter
 from app.oauth.store import RefreshTokens
 from app.objects.store import KnownObjects, Objects
-from app.openid.group_roles import GroupRoles
 from app.openid.provider import Provider
+from app.openid.sign_ins import GroupRoles
 from app.players.deletion.store import Deletions
 from app.players.store import Players
 from app.privacy.personal_data import PersonalData

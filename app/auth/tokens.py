@@ -1,18 +1,25 @@
-"""Access tokens: signed, so that they are verified without the database."""
+"""Access tokens: signed, so that they are verified without the database; and their keys."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 import orjson
 from itsdangerous import BadData, Signer
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from app.errors import Unauthorized
+from app.errors import QuartermasterError, Unauthorized
+from config import MIN_SECRET_LENGTH
+from config.base import Settings
 
 CACHE_SIZE = 4096
 LONGEST = 512
@@ -70,3 +77,30 @@ class AccessTokens:
         except (BadData, ValueError, TypeError):
             # TypeError: a token with other claims, issued by another version of this program.
             raise Unauthorized from None
+
+
+def signing_keys(settings: Settings) -> list[str]:
+    """Return the signing keys: the configured or generated one, then former ones still accepted."""
+    if settings.SECRET_KEY:
+        return [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    # In a file, generated once, so that tokens survive a restart.
+    path = Path(settings.DATA_DIR) / "secret_key"
+    way_out = "Remove it, or choose a key with QM_SECRET_KEY."
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            # Create the file complete, in one step; of several processes, the first one does.
+            with NamedTemporaryFile("w", dir=path.parent) as draft:
+                draft.write(secrets.token_urlsafe(48))
+                draft.flush()
+                os.fsync(draft.fileno())
+                with suppress(FileExistsError):
+                    os.link(draft.name, path)
+        key = path.read_bytes().decode(errors="surrogateescape")
+    except OSError as error:
+        raise QuartermasterError(f"{path} cannot be used: {error.strerror}. {way_out}") from error
+    if len(key.strip()) < MIN_SECRET_LENGTH or not key.strip().isprintable():
+        raise QuartermasterError(
+            f"{path} contains no key of at least {MIN_SECRET_LENGTH} characters. {way_out}"
+        )
+    return [key, *settings.SECRET_KEY_FALLBACKS]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import config
-from app.auth.secret import signing_keys
+from app.auth.tokens import signing_keys
 from app.errors import Conflict
 from app.http import logs
 from app.server import granian_server, startup

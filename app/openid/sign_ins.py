@@ -1,4 +1,7 @@
-"""Signing in with a company account: finds or creates the account, and sets its group roles."""
+"""Signing in with a company account: finds or creates the account, and sets its group roles.
+
+The settings give roles to the groups of company accounts.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,49 @@ from app.openid.domain import (
     SignInRefused,
     identity,
     names_for,
+    roles_of_groups,
     set_group_roles,
     verified_address,
 )
-from app.openid.group_roles import GroupRoles
 from app.openid.operations import CREATE_BY_COMPANY, SET_GROUP_ROLES
 from app.operations import Operation
 from app.staff.domain import LastAdministrator
-from app.staff.store import Staff
+from app.staff.store import Roles, Staff
 from app.types import Document
 from app.users.store import Users
+from config.base import Settings
 
 log = logging.getLogger("quartermaster")
 
 MOST_TRIES = 50
+
+
+class GroupRoles:
+    """Reads the groups of people. A role that does not exist gives nothing."""
+
+    def __init__(self, settings: Settings, roles: Roles) -> None:
+        self._settings = settings
+        self._roles = roles
+        self._has_warned = False
+
+    def of(self, claims: Document) -> list[str]:
+        """Return the existing roles of the groups that a person's claims list."""
+        groups = claims.get(self._settings.OPENID_GROUPS_CLAIM)
+        named = roles_of_groups(groups, self._settings.OPENID_GROUP_ROLES)
+        known = self._roles.all() if named else {}
+        return [name for name in named if name in known]
+
+    def unknown(self) -> list[str]:
+        """Return the roles in the settings that do not exist."""
+        named = {pair.rpartition("=")[2].strip() for pair in self._settings.OPENID_GROUP_ROLES}
+        return sorted(named.difference(self._roles.all())) if named else []
+
+    def warn(self) -> None:
+        """Log the unknown roles once, as soon as the database is ready."""
+        if not self._has_warned and (names := self.unknown()):
+            log.warning("QM_OPENID_GROUP_ROLES names unknown roles: %s.", ", ".join(names))
+        self._has_warned = True
+
 
 group_roles = current(GroupRoles)
 staff = current(Staff)

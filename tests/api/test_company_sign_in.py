@@ -22,8 +22,8 @@ from app.auth.roles import Role
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff
 from app.console.session import sign_in as sign_in_views
-from app.openid.group_roles import GroupRoles
 from app.openid.provider import PLACES, Provider
+from app.openid.sign_ins import GroupRoles
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.staff.store import Roles

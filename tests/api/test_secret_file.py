@@ -6,7 +6,7 @@ from threading import Barrier
 import pytest
 
 import config
-from app.auth.secret import signing_keys
+from app.auth.tokens import signing_keys
 from app.errors import QuartermasterError
 
 WORKERS = 8

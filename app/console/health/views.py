@@ -14,7 +14,7 @@ from app.console.frame.pages import blp, render, required
 from app.console.health.plots import Plot, Points
 from app.console.stores import history, players, samples, storage
 from app.http.context import current
-from app.openid.group_roles import GroupRoles
+from app.openid.sign_ins import GroupRoles
 from app.samples.domain import INTERVAL, counts_of, interval_of, quantile, traffic_of
 from app.types import Document, whole
 
