@@ -84,15 +84,12 @@ def _declare(
     view.permissions = permissions  # type: ignore[attr-defined]
     # The roles of the contract that include them, each after the one it requires.
     roles = [role.value for role in Role]
-    if permissions is None:
-        roles = []
-    elif Permission.APPROVE in permissions:  # no role of the contract includes it
-        roles = [Permission.APPROVE.value]
-    else:
-        highest = max((list(Role).index(one.role) for one in permissions), default=0)
-        roles = roles[: highest + 1]
+    highest = max((roles.index(one.role.value) for one in permissions or ()), default=0)
+    access = roles[: highest + 1] if permissions is not None else []
+    if permissions and Permission.APPROVE in permissions:  # no role of the contract includes it
+        access = [Permission.APPROVE.value]
     # None: the view is public.
-    view.access = tuple(roles)  # type: ignore[attr-defined]
+    view.access = tuple(access)  # type: ignore[attr-defined]
     named = () if isinstance(of_key, KeyAccess) else tuple(one.value for one in of_key)
     # Empty: any key may call the view. None: no key may.
     view.scopes = None if of_key is KeyAccess.NONE else named  # type: ignore[attr-defined]

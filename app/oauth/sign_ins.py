@@ -30,14 +30,13 @@ from app.second_factor.domain import CodeRefused, has_factor
 from app.second_factor.management import use_code
 from app.storage.limits import Marks
 from app.types import Document
-from app.users.hashing import Hasher
+from app.users.accounts import verify
 from app.users.store import Users
 
 RESCUE_SECONDS = 3600
 
 callers = current(Callers)
 cursors = current(Cursors)
-hasher = current(Hasher)
 marks = current(Marks)
 refresh_tokens = current(RefreshTokens)
 users = current(Users)
@@ -66,13 +65,8 @@ def authenticate(username: str, password: str, guess: Guess | None = None) -> Do
     tracing.note(user=tracing.loggable_name(username))
     name = name_key(username)
     user = users.credentials(name)
-    stored: str | None = user["PasswordHash"] if user else None
     guess = guess or guess_by_address(user["_id"] if user else unknown_account(name))
-    hasher.check(guess, stored, password, bad_credentials())
-    if user is None or stored is None:  # hasher.check has already refused it
-        raise bad_credentials()
-    if renewed := hasher.renewed_hash(stored, password):
-        users.renew_hash(user["_id"], stored, renewed)
+    user = verify(user, guess, password, bad_credentials())
     require_access(user)
     if not setting("STAFF_PASSWORDS") and not marks.has(_password_mark(user["_id"])):
         raise TokenRefused(

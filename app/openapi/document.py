@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import flask_smorest
@@ -68,7 +68,7 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
         item = document["paths"].get(FlaskPlugin.flaskpath2openapi(rule.rule), {})
         for method in sorted(name.lower() for name in rule.methods or ()):
             if operation := item.get(method):
-                parameters = list(_path_parameters(rule, operation["tags"][0]))
+                parameters = _path_parameters(rule, operation["tags"][0])
                 _complete(operation, app.view_functions[rule.endpoint], parameters, schemas)
                 path = rule.rule
                 for parameter in parameters:
@@ -88,13 +88,13 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     return document
 
 
-def _path_parameters(rule: Rule, group: str) -> Iterator[PathParameter]:
-    """Yield the parameters of a path in their order; names differ from those in the views."""
+def _path_parameters(rule: Rule, group: str) -> list[PathParameter]:
+    """Return the parameters of a path in their order; names differ from those in the views."""
     arguments = ARGUMENT.findall(rule.rule)
-    for argument in arguments:
-        known = PATH_PARAMETERS.get(f"{group} {argument}") or PATH_PARAMETERS[argument]
-        is_first = argument == "lookup:key" and "lookup:character" in arguments
-        yield known._replace(name="lookupKey1") if is_first else known
+    found = [PATH_PARAMETERS.get(f"{group} {a}") or PATH_PARAMETERS[a] for a in arguments]
+    if "lookup:character" in arguments:
+        found[0] = found[0]._replace(name="lookupKey1")
+    return found
 
 
 def _complete(

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.guesses import guess_by_caller, unknown_account
+from app.auth.guesses import Guess, guess_by_caller, unknown_account
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Intent
 from app.errors import Conflict, InvalidCredentials, KeyNotAllowed, NotFound, QuartermasterError
@@ -76,15 +76,24 @@ def is_of_staff(key: Lookup) -> bool:
 def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:
     """Raise the refusal unless this is the password; return its stored hash."""
     user = _account_for_guess(key, "PasswordHash")
-    stored: str | None = user["PasswordHash"]
-    hasher.check(guess_by_caller(user["_id"]), stored, sha256, refusal)
-    if stored is None:  # hasher.check has refused it already
+    verified = verify(user, guess_by_caller(user["_id"]), sha256, refusal)
+    password_hash: str = verified["PasswordHash"]
+    return password_hash
+
+
+def verify(
+    user: Document | None, guess: Guess, sha256: str, refusal: QuartermasterError
+) -> Document:
+    """Return an account, with its hash at the current cost, if this is its password."""
+    stored: str | None = user["PasswordHash"] if user else None
+    hasher.check(guess, stored, sha256, refusal)
+    if user is None or stored is None:  # hasher.check has refused it already
         raise refusal
     renewed = hasher.renewed_hash(stored, sha256)
     if renewed is None:
-        return stored
+        return user
     users.renew_hash(user["_id"], stored, renewed)
-    return renewed
+    return {**user, "PasswordHash": renewed}
 
 
 def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> Applied:
