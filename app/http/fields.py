@@ -32,7 +32,9 @@ FACTS = ("description", "example", "history_name", "object_type", "unrecorded")
 
 
 class Described:
-    """A field with the additional metadata of FACTS."""
+    """A field with the additional metadata of FACTS, and with our messages."""
+
+    default_error_messages: dict[str, Any] = MESSAGES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         known = {name: kwargs.pop(name) for name in FACTS if name in kwargs}
@@ -43,7 +45,7 @@ class Described:
 class Integer(Described, fields.Integer):
     """A JSON integer; "5", 5.0 and true are refused."""
 
-    default_error_messages = {**MESSAGES, "invalid": "Must be a whole number."}
+    default_error_messages = {"invalid": "Must be a whole number."}
 
     def __init__(self, minimum: int = -INT64, maximum: int = INT64 - 1, **kwargs: Any) -> None:
         metadata = {"format": "int64", **kwargs.pop("metadata", {})}
@@ -67,7 +69,7 @@ class QueryInteger(Integer):
 class Flag(Described, fields.Boolean):
     """A JSON boolean; "true" and 1 are refused."""
 
-    default_error_messages = {**MESSAGES, "invalid": "Must be true or false."}
+    default_error_messages = {"invalid": "Must be true or false."}
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> bool:
         if not isinstance(value, bool):
@@ -78,7 +80,7 @@ class Flag(Described, fields.Boolean):
 class Text(Described, fields.String):
     """A JSON string."""
 
-    default_error_messages = {**MESSAGES, "invalid": "Must be a string."}
+    default_error_messages = {"invalid": "Must be a string."}
 
 
 class PlainText(Text):
@@ -118,7 +120,6 @@ class Guid(Described, fields.String):
     """A guid with hyphens, in any case; the all-zero guid only where nil is set."""
 
     default_error_messages = {
-        **MESSAGES,
         "invalid": "Must be a guid.",
         "nil": "Must not be the all-zero guid.",
     }
@@ -140,7 +141,6 @@ class Moment(Described, fields.AwareDateTime):
     """A point in time that UTC can represent: year 1 at +14:00 is refused."""
 
     default_error_messages = {
-        **MESSAGES,
         **dict.fromkeys(("invalid", "invalid_awareness", "format"), NO_TIME),
     }
 
@@ -155,20 +155,19 @@ class Moment(Described, fields.AwareDateTime):
 class List(Described, fields.List[Any]):
     """A JSON array."""
 
-    default_error_messages = {**MESSAGES, "invalid": "Must be a list."}
+    default_error_messages = {"invalid": "Must be a list."}
 
 
 class Object(Described, fields.Dict):
     """A JSON object with any fields."""
 
-    default_error_messages = {**MESSAGES, "invalid": "Must be an object."}
+    default_error_messages = {"invalid": "Must be an object."}
 
 
-class VariableValue(fields.Field[int | bool]):
+class VariableValue(Described, fields.Field[int | bool]):
     """An integer or a boolean; in Python bool is a subclass of int, but here they differ."""
 
     default_error_messages = {
-        **MESSAGES,
         "invalid": "Must be a whole number, true or false.",
         "range": f"Must be from {-INT64} to {INT64 - 1}.",
     }
@@ -191,7 +190,6 @@ class PasswordHash(Described, fields.String):
     """The SHA-256 of a password in hex: clients never send the password itself."""
 
     default_error_messages = {
-        **MESSAGES,
         "invalid": "Must be the SHA-256 hash of the password: 64 hexadecimal digits.",
     }
 
