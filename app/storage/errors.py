@@ -62,15 +62,18 @@ TRANSIENT_CODES = {
 }
 
 
+# After the start, a ConfigurationError is a connection without sessions (transactions.py).
+TRANSIENT = (
+    *(ConnectionFailure, ExecutionTimeout, WTimeoutError, WriteConcernError),
+    ConfigurationError,
+)
 # What MongoDB and the driver call the errors after which a transaction, or its commit, is repeated.
 OF_TRANSACTIONS = ("TransientTransactionError", "UnknownTransactionCommitResult")
 
 
 def explain(error: PyMongoError) -> Unavailable | None:
     """Return Unavailable for a transient error, or None for a bug in this program."""
-    transient = isinstance(
-        error, ConnectionFailure | ExecutionTimeout | WTimeoutError | WriteConcernError
-    )
+    transient = isinstance(error, TRANSIENT)
     if isinstance(error, BulkWriteError):
         details = error.details or {}
         faults = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]

@@ -59,10 +59,6 @@ EXHAUST_BATCHES = 3
 Result = TypeVar("Result")
 
 
-class NoSessions(Unavailable):
-    sentence = "The database is not available at the moment; please try again."
-
-
 class RunAgain(Exception):
     """Raised by the function of a transaction that has to run once more, without a pause."""
 
@@ -130,10 +126,10 @@ class Transactions:
                 return self._try(function, deadline, has_key)
             except RunAgain:
                 continue
-            except ConfigurationError as error:
-                self._drop_connection()
+            except ConfigurationError:
                 if time.monotonic() >= deadline:
-                    raise NoSessions from error
+                    raise
+                self._drop_connection()
             except PyMongoError as error:
                 if is_duplicate(error):
                     duplicates += 1

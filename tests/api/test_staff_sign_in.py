@@ -16,7 +16,7 @@ from app.cli.accounts import user as user_command
 from app.cli.data import import_records
 from app.cli.staff import staff as staff_command
 from app.second_factor import management
-from app.users import routes as user_routes
+from app.users import operations as user_operations
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from tests.applications import service
@@ -211,7 +211,7 @@ def test_an_import_does_not_set_it(app, db, eve, tmp_path):
 SLOW = {
     "password": (Hasher, "hash", "POST users/Eve/manage/password/change", NEW),
     "address": (
-        *(user_routes, "require_email"),
+        *(user_operations, "require_email"),
         *("POST users/Eve/manage/email/change", {"new": "mallory@example.com"}),
     ),
     "factor": (management, "require_not_staff", "DELETE users/Eve/second-factor", None),

@@ -145,3 +145,19 @@ def wrong_headers(known, right, turn):
         wrong = {**right.headers, "Authorization": way.format(one)}
         strays = dict.fromkeys(STRAYS, one) if more else {}
         yield right._replace(headers={**wrong, **strays})
+
+
+def misframed(known):
+    """Yield what gunicorn itself refuses, with secrets in it."""
+    for one in known.fed:
+        yield f"GET /api/oauth/token/Alice/{one} HTTP/9.9\r\n\r\n"
+        yield f"GET /api/v1/players HTTP/1.1\r\nHost: x\r\nAuthorization Bearer {one}\r\n\r\n"
+        yield f"GET /api/v1/players HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {one}\0\r\n\r\n"
+        yield f"GET /api/v1/players HTTP/1.1\r\nHost: x\r\nX: 1\r\n Bearer {one}\r\n\r\n"
+        # What is longer than its sender says begins the next request.
+        yield (
+            "POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+            f'{{"password": "{one}", "code": "{one}"}}\r\n\r\n'
+        )
+        yield f"POST /api/oauth/token HTTP/1.1\r\nTransfer-Encoding: {one}\r\n\r\n{one}\r\n\r\n"
+        yield f"GET /{one * 2000} HTTP/1.1\r\n\r\n"

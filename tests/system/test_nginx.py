@@ -219,6 +219,25 @@ def open_stream(site):
     return site.tls.wrap_socket(raw, server_hostname=nginx.NAME)
 
 
+def test_slow_clients_hold_up_nobody_and_are_given_up(site):
+    """More clients than there are threads stop amid their bodies; others are served at once."""
+    streams = [open_stream(site) for _ in range(40)]
+    for stream in streams:
+        stream.sendall(POST + b"Content-Length: 100\r\n\r\nslow")
+    assert site.ask("GET", "/readyz")[0] == 200
+    assert given_up(site) < len(streams)
+    answers = [nginx.read_all(stream) for stream in streams]
+    for stream in streams:
+        stream.close()
+    assert not any(answers)
+    assert given_up(site) == len(streams)
+
+
+def given_up(site):
+    """Return how many requests ended because their clients were too slow."""
+    return [line["status"] for line in site.logged()].count(408)
+
+
 def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
     request = f"GET /api/v1/players?pageSize=100 HTTP/1.1\r\nAuthorization: Bearer {site.token}\r\n"
     with open_stream(site) as stream:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import ANY
 
 import pytest
@@ -13,7 +14,7 @@ from app.storage.schema.collections import init_database
 from tests import tiers
 from tests.endpoint_table import DOORS, FRONT_DOORS
 from tests.factories import NOW, guid
-from tests.system.leaks import Known, right_ask, wrong_asks
+from tests.system.leaks import Known, misframed, right_ask, wrong_asks
 from tests.system.secret_leaks import DATABASE, WatchedService
 from tests.system.test_mail import code_in
 from tests.tiers import some
@@ -55,6 +56,8 @@ def test_nothing_that_is_fed_to_any_door_comes_out(service):
         for ask in itertools.islice(wrong, turn % stride, None, stride):
             assert service.send(ask) < 500, ask
         service.learn()
+    for text in misframed(service.known):
+        service.send_raw(text)
     assert service.leaks() == []
 
 
@@ -67,6 +70,35 @@ def test_a_mail_holds_its_code_and_no_other_secret(service):
     code = code_in(message)
     assert message.as_string().count(code) == 2  # as text and as HTML
     assert service.known.found_in(message.as_string(), allowed=[code]) == set()
+    assert service.leaks() == []
+
+
+def test_a_mail_server_that_refuses_us_is_told_of_without_secrets(service):
+    service.reset()
+    service.sign_in(RESET)
+    service.knows_postman = False
+    assert service.send(right_ask(RESET, service.known)) == 503
+    service.knows_postman = True
+    assert service.leaks() == []
+    assert "did not accept it" in service.server.output.read_text()
+
+
+def test_a_bug_is_told_of_without_secrets(service):
+    """A write that the database refuses is one, and its refusal quotes what was to be written."""
+    prepared = service.prepared(DOORS)
+    with service.refusing_writes():
+        statuses = [service.send(ask) for ask in prepared]
+    # A change that does not fit what is stored is a 409; what else is refused, nobody expected.
+    assert statuses.count(409) >= 8
+    assert 500 in statuses
+    assert service.leaks() == []
+    assert "Traceback" in service.server.output.read_text()
+
+
+def test_a_database_that_is_away_is_told_of_without_secrets(service):
+    prepared = service.prepared([door for door in DOORS if door.roles])
+    with service.proxy.cut(), ThreadPoolExecutor(len(prepared)) as crowd:
+        assert set(crowd.map(service.send, prepared)) <= {200, 503}
     assert service.leaks() == []
 
 

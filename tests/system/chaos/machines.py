@@ -145,6 +145,21 @@ class ReplicaSet:
         whole = [PRIMARY, SECONDARY, SECONDARY]
         wait_until(lambda: sorted(str(member.state()) for member in self.members) == whole)
 
+    def set_lifetime(self, seconds):
+        for member in self.members:
+            member.command("setParameter", 1, transactionLifetimeLimitSeconds=seconds)
+
+    @contextmanager
+    def stalled(self, command, seconds, **where):
+        """Let the primary stall a command, perhaps in one namespace, until the block ends."""
+        how, primary = {"blockConnection": True, "blockTimeMS": seconds * 1000}, self.primary()
+        how |= {"failCommands": [command], **where}
+        primary.command("configureFailPoint", "failCommand", mode="alwaysOn", data=how)
+        yield
+        while how:  # It answers when nothing is stalled any more.
+            with suppress(PyMongoError):
+                how = not primary.command("configureFailPoint", "failCommand", mode="off")
+
     @contextmanager
     def split(self, near, far):
         """Cut the primary and a machine off from the others, and from another machine."""

@@ -13,7 +13,7 @@ from pymongo.errors import BulkWriteError
 from tests.factories import guid
 from tests.system.chaos.clients import AGAIN, CACHED_SECONDS, MUCH, Answer, Caller, texts_of
 from tests.system.chaos.ledger import MARK
-from tests.system.chaos.machines import TIMES
+from tests.system.chaos.machines import LIFETIME, TIMES
 from tests.system.chaos.storm import ACCOUNTS
 
 # For how long requests are sent again to the service that is cut off.
@@ -21,6 +21,8 @@ SPLIT_SECONDS = TIMES["electionTimeoutMillis"] / 1000 + 2
 # How long a worker that was killed may block a player: 1.5 times the lifetime, and a little.
 BLOCKED_SECONDS = 5.0
 GIVERS, GIVES, GIVEN_PLAYERS = 8, 1000, 50
+ROWS, DAMAGED, LONG_LIFETIME = 200, 10, 60
+FAULTS = ({"Inventory": "x"}, {"Level": "x", "Name": 5})
 
 
 def behind_a_split(world):
@@ -136,6 +138,40 @@ def restored_under_a_follower(world):
     keeper.give_one(player, item)
 
 
+def damaged_players(world):
+    """Each portion of a batch has a player that a game has damaged; the others get theirs."""
+    keeper, item = Caller(world), guid()
+    players = [player["_id"] for player in world.add_players(ROWS)]
+    batch = keeper.plan([(player, item, 1) for player in players])
+    damaged = players[::DAMAGED]
+    for number, player in enumerate(damaged):
+        # The one is refused by the rule, and the other by the validator, which a game went past.
+        change = {"$set": FAULTS[number % 2]}
+        world.db.players.update_one({"_id": player}, change, bypass_document_validation=True)
+    world.ledger.ruled.difference_update(damaged)
+    done = keeper.run_to_end(batch)
+    intact = {number for number, player in enumerate(players, 1) if player not in damaged}
+    keeper.expect(intact <= done, f"of {len(intact)} rows beside damaged players", len(done))
+    # They are nobody's matter any more.
+    world.db.players.delete_many({"_id": {"$in": damaged}})
+
+
+def timed_out_in_mid_transaction(world):
+    """A request ends in time though the primary stalls in it, and blocks nobody afterwards."""
+    keeper, player, item = Caller(world), world.add_players(1)[0]["_id"], guid()
+    body, path = {"itemid": item, "quantity": 1}, f"players/{player}/items/give"
+    insert = "insert", {"namespace": f"{world.db.name}.history"}, 1.0
+    for command, where, longest in (insert, ("commitTransaction", {}, BLOCKED_SECONDS)):
+        with world.replicas.stalled(command, 12, **where):
+            key, began = guid(), time.monotonic()
+            told = keeper.try_once(world.near, "POST", path, body, key)
+            waited, blocked = time.monotonic() - began, wait_of_a_write(world, player)
+        how = f"stalled at {command}: {told.status} after {waited:.1f} s, blocked {blocked:.1f} s"
+        world.say(how)
+        keeper.expect(told.status == 503 and waited < 10 and blocked < longest, how)
+        keeper.give_one(player, item, key=key)
+
+
 def wait_of_a_write(world, player):
     """Return for how long a plain write of a game waits for a player."""
     began = time.monotonic()
@@ -162,3 +198,20 @@ def killed_amid_gives(world):
             list(giving)
     world.say(f"workers killed amid gives: a plain write waited at most {max(waits):.1f} s")
     Caller(world).expect(max(waits) < BLOCKED_SECONDS, "blocked after a kill", max(waits))
+
+
+def long_lifetime(world):
+    """What a kill costs where the lifetime of transactions is 60 s; this is only told."""
+    keeper, player, item = Caller(world), world.add_players(1)[0]["_id"], guid()
+    path, body, key = f"players/{player}/items/give", {"itemid": item, "quantity": 1}, guid()
+    where = {"namespace": f"{world.db.name}.history"}
+    world.replicas.set_lifetime(LONG_LIFETIME)
+    with ThreadPoolExecutor(1) as pool, world.replicas.stalled("insert", 3, **where):
+        pool.submit(keeper.try_once, world.near, "POST", path, body, key)
+        time.sleep(1)
+        for worker in world.near.workers():
+            os.kill(worker, signal.SIGKILL)
+    blocked = wait_of_a_write(world, player)
+    world.replicas.set_lifetime(LIFETIME)
+    world.say(f"a lifetime of {LONG_LIFETIME} s, and a kill: a plain write waited {blocked:.1f} s")
+    keeper.give_one(player, item, key=key)
