@@ -62,18 +62,15 @@ TRANSIENT_CODES = {
 }
 
 
-# After the start, a ConfigurationError is a connection without sessions (transactions.py).
-TRANSIENT = (
-    *(ConnectionFailure, ExecutionTimeout, WTimeoutError, WriteConcernError),
-    ConfigurationError,
-)
 # What MongoDB and the driver call the errors after which a transaction, or its commit, is repeated.
 OF_TRANSACTIONS = ("TransientTransactionError", "UnknownTransactionCommitResult")
 
 
 def explain(error: PyMongoError) -> Unavailable | None:
     """Return Unavailable for a transient error, or None for a bug in this program."""
-    transient = isinstance(error, TRANSIENT)
+    transient = lacks_sessions(error) or isinstance(
+        error, ConnectionFailure | ExecutionTimeout | WTimeoutError | WriteConcernError
+    )
     if isinstance(error, BulkWriteError):
         details = error.details or {}
         faults = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
@@ -88,6 +85,11 @@ def explain(error: PyMongoError) -> Unavailable | None:
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")
     return None
+
+
+def lacks_sessions(error: PyMongoError) -> bool:
+    """Tell whether a connection was opened while its server had no sessions, in an election."""
+    return isinstance(error, ConfigurationError) and "Sessions are not" in str(error)
 
 
 def describe(error: PyMongoError) -> str:

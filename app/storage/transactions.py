@@ -25,19 +25,14 @@ from pymongo import CursorType
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import (
-    BulkWriteError,
-    ConfigurationError,
-    DuplicateKeyError,
-    OperationFailure,
-    PyMongoError,
-)
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from app import metrics
 from app.errors import Busy, OutcomeUnknown, QuartermasterError, Unavailable
 from app.request_scope import wait_deadline
+from app.storage.errors import lacks_sessions
 from app.storage.turns import Turns
 from app.types import Document
 
@@ -126,12 +121,10 @@ class Transactions:
                 return self._try(function, deadline, has_key)
             except RunAgain:
                 continue
-            except ConfigurationError:
-                if time.monotonic() >= deadline:
-                    raise
-                self._drop_connection()
             except PyMongoError as error:
-                if is_duplicate(error):
+                if lacks_sessions(error):
+                    self._drop_connection()
+                elif is_duplicate(error):
                     duplicates += 1
                     if duplicates > MOST_DUPLICATES:
                         raise
