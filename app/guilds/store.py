@@ -25,11 +25,13 @@ GUILDS = CollectionPlan(
 class Guilds:
     def __init__(self, storage: Storage, total_seconds: float) -> None:
         self._guilds = storage.db[GUILDS.name]
+        self._transactions = storage.transactions
         self._pages = Pages(self._guilds, total_seconds)
 
     def get(self, guild_id: str, *fields: str) -> Document:
         """Return a guild, or only these fields of it."""
-        found = self._guilds.find_one({"_id": guild_id}, [*fields] if fields else RECORD)
+        shown = [*fields] if fields else RECORD
+        found = self._transactions.find(lambda: self._guilds.find_one({"_id": guild_id}, shown))
         if found is None:
             raise NotFound("guild", guild_id)
         return found

@@ -47,14 +47,10 @@ class History:
 
     def get(self, entry_id: str) -> Document:
         """Return an entry as stored; a majority confirms a NotFound."""
-
-        def find() -> Document:
-            found = self._history.find_one({"_id": entry_id})
-            if found is None:
-                raise NotFound("entry of history", entry_id)
-            return found
-
-        return self._history.find_one({"_id": entry_id}) or self._transactions.run(find)
+        found = self._transactions.find(lambda: self._history.find_one({"_id": entry_id}))
+        if found is None:
+            raise NotFound("entry of history", entry_id)
+        return found
 
     def get_many(self, entry_ids: Sequence[str]) -> dict[str, Document]:
         """Return by id the entries that exist."""

@@ -111,7 +111,6 @@ class Players(NamedDocuments):
         super().__init__(storage, SUBJECT, total_seconds, {"NameKey": lambda _: PlayerNameTaken()})
         self._deleted = storage.db[DELETED_PLAYERS.name]
         self._erasures = storage.db[ERASURES.name]
-        self._transactions = storage.transactions
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = cached_number(total_seconds, self._count_online)
 
@@ -363,12 +362,6 @@ class Players(NamedDocuments):
                 raise
             result = self._documents.update_many(where, update)
         return result.matched_count
-
-    def _read(self, key: Lookup, fields: Document) -> Document:
-        player = self._documents.find_one(by_key(key), fields)
-        if player is None:
-            raise NotFound("player", key)
-        return player
 
     def online_since(self) -> datetime | None:
         """Return the oldest LastSeen that counts as online; None without a limit."""

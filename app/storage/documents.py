@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from app.changes import Applied, Intent, Rule, SubjectKind
@@ -32,6 +33,7 @@ class ChangeableDocuments:
         self._documents = storage.db[kind.collection]
         self._changes = Changes(storage, kind, taken)
         self.in_transaction = self._changes.in_transaction
+        self._transactions = storage.transactions
         self._pages = Pages(self._documents, total_seconds)
         self.count = self._pages.total
         self._clock = storage.clock
@@ -70,6 +72,14 @@ class ChangeableDocuments:
     def find_earlier(self, key: Any, intent: Intent) -> Applied | None:
         """Return the result of the same request from before; None if it is new."""
         return self._changes.find_earlier(self._where(key), intent)
+
+    def _read(self, key: Any, fields: Any) -> Document:
+        """Return these fields of a document; a majority confirms a NotFound."""
+        find = partial(self._documents.find_one, self._where(key), fields)
+        found = self._transactions.find(find)
+        if found is None:
+            raise NotFound(self._kind.name, key)
+        return found
 
     def _where(self, key: Any) -> Document:
         return by_key(key)

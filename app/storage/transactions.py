@@ -108,6 +108,10 @@ class Transactions:
         with self._turns.take(turn, wait_deadline(PATIENCE_SECONDS) - time.monotonic()):
             return self._run(function, what, has_key)
 
+    def find(self, read: Callable[[], Result | None]) -> Result | None:
+        """Return what a plain read finds; only a majority can tell that there is nothing."""
+        return read() or self.run(read)
+
     def holds(self, collection: Collection[Document], where: Document) -> bool:
         """Return whether a majority holds a document that matches."""
         return self.run(lambda: collection.find_one(where, ["_id"]) is not None)

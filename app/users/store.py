@@ -20,7 +20,7 @@ from app.naming import Lookup, email_key, name_key
 from app.paging import Page, Window
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.changes import fresh_version
-from app.storage.client import Storage, by_key
+from app.storage.client import Storage
 from app.storage.documents import NamedDocuments
 from app.storage.history import NOTED
 from app.storage.paging.orders import Order
@@ -102,10 +102,7 @@ class Users(NamedDocuments):
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return the given fields of an account; without any, those of its record."""
         wanted = list(fields or RECORD)
-        user = self._documents.find_one(by_key(key), wanted)
-        if user is None:
-            raise NotFound("user", key)
-        return self._usable(user, wanted)
+        return self._usable(self._read(key, wanted), wanted)
 
     def get_id_by_any_name(self, key: Lookup) -> str:
         """Return the id of an account by its name, or by a former name that only it had."""
@@ -162,9 +159,9 @@ class Users(NamedDocuments):
 
     def require_unused(self, name: str, email: str) -> None:
         """Raise if a name or an address is taken; unique indexes still refuse later duplicates."""
-        if self._documents.find_one({"NameKey": name_key(name)}, ["_id"]):
+        if self._transactions.holds(self._documents, {"NameKey": name_key(name)}):
             raise NameTaken(name)
-        if self._documents.find_one({"EmailKey": email_key(email)}, ["_id"]):
+        if self._transactions.holds(self._documents, {"EmailKey": email_key(email)}):
             raise EmailTaken(email)
 
     def change_power(

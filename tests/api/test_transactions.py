@@ -20,7 +20,7 @@ from app.storage.turns import Turns
 from tests import changes
 from tests.applications import service
 from tests.changes import meant
-from tests.factories import guid
+from tests.factories import guid, sha256
 from tests.mongod import on_mongodb
 
 READS = ("Variables",)
@@ -285,3 +285,37 @@ def test_an_account_that_may_not_skip_validation_undoes_all_the_same(
     monkeypatch.setattr(Collection, "update_one", forbid)
     staff(f"POST history/{made}/undo")
     assert db.players.find_one()["Level"] == player["Level"]
+
+
+PENALTY = {"duration": 1, "reason": "x", "moderator": "", "ip": False}
+PASSWORD = {"new": sha256("new")}
+MISSES = [
+    ("POST players/Nobody/letters", {"Message": "Hello."}),
+    ("POST players/Nobody/admin/kick", None),
+    ("POST users/Nobody/admin/kick", None),
+    ("POST chat/direct/Nobody", {"Message": "Hello."}),
+    (f"POST guilds/{COUNTER}/variables/{COUNTER}", {"value": 1}),
+    *(
+        (f"POST {kind}/Nobody/admin/{verb}", body)
+        for kind in ("players", "users")
+        for verb, body in (
+            *(("ban", PENALTY), ("mute", PENALTY)),
+            *(("unban", None), ("unmute", None)),
+        )
+    ),
+    ("POST users/Nobody/name", {"Name": "New_name"}),
+    ("POST users/Nobody/manage/email/change", {"new": "new@example.com"}),
+    ("POST users/Nobody/manage/password/change", PASSWORD),
+    (f"POST actions/{COUNTER}/withdraw", None),
+    ("POST players/Nobody/notes", {"Text": "x"}),
+    ("POST users/Nobody/notes", {"Text": "x"}),
+]
+
+
+@on_mongodb
+@pytest.mark.parametrize(("request_line", "body"), MISSES)
+def test_nobody_is_told_to_be_missing_by_a_primary_that_is_cut_off(staff, request_line, body):
+    with pytest.MonkeyPatch.context() as patch:
+        changes.cut_off(patch)
+        staff(request_line, body, 503)
+    assert staff(request_line, body, 404).json["Code"] != "NO_SUCH_PATH"

@@ -211,7 +211,7 @@ class Actions:
         return action
 
     def get(self, action_id: str) -> Document:
-        found = self._actions.find_one({"_id": action_id})
+        found = self._transactions.find(lambda: self._actions.find_one({"_id": action_id}))
         if found is None:
             raise ActionNotFound(action_id)
         return valid_action(found)
