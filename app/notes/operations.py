@@ -26,13 +26,17 @@ def prepare_note(args: Document) -> Prepared:
     rule = partial(
         write,
         note_id=str(uuid.uuid4()),
-        # Mask tokens: a note is kept for long and shown to many.
-        text=masked(args["Text"].strip()),
+        text=text_of(args),
         user_id=caller.id,
         name=caller.name,
         at=users.now(),
     )
     return Prepared(("Notes",), rule)
+
+
+def text_of(args: Document) -> str:
+    """Return the text of a note, with tokens masked: it is kept for long and shown to many."""
+    return masked(args["Text"].strip())
 
 
 def prepare_undo(changes: list[Document]) -> Prepared:

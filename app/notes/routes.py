@@ -18,14 +18,13 @@ from app.http.lists import CursorListArgs, cursor_list
 from app.naming import Lookup
 from app.notes.domain import (
     MOST_NOTES,
-    NoteGone,
     TooManyNotes,
     as_map,
     is_note,
     public_note,
     visible_notes,
 )
-from app.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER
+from app.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER, text_of
 from app.notes.schemas import NotePageSchema, NoteSchema
 from app.paging import CursorPage
 from app.players.store import Players
@@ -58,7 +57,7 @@ def write_player_note(args: Document, key: Lookup) -> Response:
     For staff: players do not see it. Undo its history entry to hide it.
     """
     applied = execute(NOTE_ON_PLAYER, key, args)
-    return note_response(applied, players.read(key, "Notes"))
+    return note_response(applied, args, players)
 
 
 @read_route(of_users, "/<lookup:key>/notes", NotePageSchema, Permission.USERS_READ, args=args)
@@ -77,7 +76,7 @@ def write_user_note(args: Document, key: Lookup) -> Response:
     For staff: users do not see it. Undo its history entry to hide it.
     """
     applied = execute(NOTE_ON_USER, key, args)
-    return note_response(applied, users.get(key, "Notes"))
+    return note_response(applied, args, users)
 
 
 def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
@@ -97,9 +96,14 @@ def place(note: Document) -> bytes:
     return f"{note['At'].isoformat(timespec='microseconds')} {note['Id']}".encode()
 
 
-def note_response(applied: Applied, subject: Document) -> Response:
+def note_response(applied: Applied, args: Document, subjects: Players | Users) -> Response:
     """Return the response with the note that this request, or an earlier attempt of it, wrote."""
+    entry = applied.entry or {}
+    # The name may be somebody else's since.
+    id_ = entry["Subject"]["Id"]
+    subject = subjects.get_many([id_], "Notes").get(id_, {})
     note = as_map(subject.get("Notes")).get(applied.answer)
     if not is_note(note):
-        raise NoteGone(applied.answer)
+        # It is gone, or its subject; history has no text.
+        note = {"At": entry["At"], **entry["By"], "Text": text_of(args)}
     return answer(applied._replace(answer=public_note(applied.answer, note)))
