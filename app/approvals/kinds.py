@@ -11,7 +11,7 @@ from app.batches import access as batch_access
 from app.batches.store import Batches
 from app.changes import Applied, Intent
 from app.execution import make, preview
-from app.game.actions.asking import player_subject
+from app.game.actions.asking import find_player
 from app.history.access import preview_undo, undo_as, visible_entry
 from app.history.domain import inverse_of
 from app.history.operations import UNDO
@@ -64,7 +64,7 @@ class Kind:
     def find(self, text: str, args: Document) -> Document:
         """Return the subject by its name or id, or by the arguments; raise NotFound."""
         if self.operation.subject == "player":
-            return player_subject(Lookup.parse(text))
+            return find_player(Lookup.parse(text))
         if self.operation.subject == "user":
             user = users.get(Lookup.parse(text), "Name")
             return {"Kind": "user", "Id": user["_id"], "Name": user.get("Name")}

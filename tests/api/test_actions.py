@@ -294,3 +294,56 @@ def test_what_was_asked_of_users_is_for_those_who_may_read_users(
         for path in (f"actions/{asked['_id']}", "actions?user=Alice"):
             assert client.get(f"/api/v1/{path}", headers=headers).status_code == 403
     assert [action["Id"] for action in get("actions")["Values"]] == [asked["_id"]]
+
+
+REPEATED = [
+    ("players/{}/letters", {"Message": "Sorry."}, 200),
+    ("players/{}/admin/kick", None, 202),
+    ("players/{}/admin/kill", None, 202),
+    ("players/{}/admin/warpto", {"mapid": MAP}, 202),
+    ("chat/direct/{}", {"Message": "Hello."}, 202),
+    ("users/{}/admin/kick", None, 202),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status"), REPEATED)
+def test_a_repeated_request_is_answered_whoever_has_the_name_now(
+    db, post, impatient, world, player, user, staff, path, body, status
+):
+    kind, about, add = ("players", player, world.add_player)
+    if path.startswith("users"):
+        kind, about, add = ("users", user, world.add_user)
+    by_name, by_id = (path.format(about[field]) for field in ("Name", "_id"))
+    look(db)
+
+    def send(path):
+        return post(path, body, status, Idempotency_Key="same")
+
+    first = send(by_name)
+    renamed = {"$set": {"Name": "Renamed", "NameKey": "renamed"}}
+    db[kind].update_one({"_id": about["_id"]}, renamed)
+    again = [send(by_name)]
+    email = {"Email": "other@example.com"} if kind == "users" else {}
+    other = add(Name=about["Name"], **email)
+    again.append(send(by_name))
+    again.append(send(by_id))
+    db[kind].delete_one({"_id": about["_id"]})
+    again.append(send(by_name))
+    again.append(send(by_id))
+    for one in again:
+        assert (one.json, one.headers["Idempotency-Replayed"]) == (first.json, "true")
+    assert db.actions.count_documents({}) == 1
+    # Another key that begins like it is another request.
+    post(by_name, body, status, Idempotency_Key=f"same {kind.removesuffix('s')} x")
+    assert db.actions.count_documents({"Subject.Id": other["_id"]}) == 1
+
+
+def test_a_request_of_an_older_release_is_recognised(db, post, impatient, player):
+    look(db)
+    first = post(KICK, status=202, Idempotency_Key="k")
+    (action,) = db.actions.find()
+    assert action["RequestKey"] == f"k player {player['_id']}"
+    older = {"RequestKey": f"player {player['_id']} k"}
+    db.actions.update_one({}, {"$set": older})
+    assert post(KICK, status=202, Idempotency_Key="k").json == first.json
+    assert db.actions.count_documents({}) == 1

@@ -23,7 +23,7 @@ from app.game.actions.asking import (
     user_subject,
     withdraw,
 )
-from app.game.actions.domain import KINDS, LETTER, RESTART
+from app.game.actions.domain import KINDS, LETTER, RESTART, Recipient
 from app.game.actions.schemas import ChatArgs, RestartArgs, WarpArgs, WarpToPlaceArgs
 from app.http.path_converters import path_guid
 from app.naming import Lookup
@@ -36,7 +36,7 @@ TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
 LABELS = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
 
 
-def subject_of(sent: Submission, key: Lookup) -> Document:
+def subject_of(sent: Submission, key: Lookup) -> Recipient:
     return user_subject(key) if sent.kind == "user" else player_subject(key)
 
 
@@ -155,7 +155,7 @@ RESTART_GAME = Form(
 )
 
 
-def listeners(args: Document) -> Document:
+def listeners(args: Document) -> Recipient:
     if args["to"] == PLAYER:
         return player_subject(Lookup.parse(plain(args["player"])))
     return map_subject(args["mapid"]) if args["to"] == MAP else WORLD

@@ -15,6 +15,7 @@ from app.game.actions.domain import (
     LETTER,
     ActionFailed,
     ActionLapsed,
+    Recipient,
     error_of,
     state_of,
 )
@@ -34,7 +35,7 @@ players = current(Players)
 users = current(Users)
 
 WHITE: Document = dict.fromkeys("ARGB", 255)
-EVERYBODY: Document = {"Kind": "world", "Id": None, "Name": None}
+EVERYBODY = Recipient("world", None, partial(dict, Kind="world", Id=None, Name=None))
 
 
 class Answer(NamedTuple):
@@ -45,12 +46,20 @@ class Answer(NamedTuple):
     replayed: bool
 
 
-def player_subject(key: Lookup) -> Document:
+def player_subject(key: Lookup) -> Recipient:
+    return Recipient("player", key, partial(find_player, key))
+
+
+def find_player(key: Lookup) -> Document:
     found = players.identity(key)
     return {"Kind": "player", "Id": found.id, "Name": found.name}
 
 
-def user_subject(key: Lookup) -> Document:
+def user_subject(key: Lookup) -> Recipient:
+    return Recipient("user", key, partial(_find_user, key))
+
+
+def _find_user(key: Lookup) -> Document:
     found = users.get(key, "Name")
     subject = {"Kind": "user", "Id": found["_id"], "Name": str(found.get("Name"))}
     characters = players.list_of_user(found["_id"])
@@ -58,11 +67,15 @@ def user_subject(key: Lookup) -> Document:
     return {**subject, "Character": playing} if playing else subject
 
 
-def map_subject(map_id: str) -> Document:
-    return {"Kind": "map", "Id": map_id, "Name": None}
+def map_subject(map_id: str) -> Recipient:
+    return Recipient("map", None, partial(dict, Kind="map", Id=map_id, Name=None))
 
 
-def guild_subject(guild_id: str) -> Document:
+def guild_subject(guild_id: str) -> Recipient:
+    return Recipient("guild", Lookup.parse(guild_id), partial(_find_guild, guild_id))
+
+
+def _find_guild(guild_id: str) -> Document:
     found = guilds.get(guild_id, "Name")
     return {"Kind": "guild", "Id": guild_id, "Name": str(found.get("Name"))}
 
@@ -98,10 +111,10 @@ ARGUMENTS = {
 }
 
 
-def ask(kind: str, subject: Document, args: Document) -> Answer:
+def ask(kind: str, whom: Recipient, args: Document) -> Answer:
     """Ask the game for an action; raise if the game refuses it, or if no game took it in time."""
     arguments = ARGUMENTS[kind](args) if kind in ARGUMENTS else {}
-    asked = actions.ask(subject, action_intent(kind, arguments))
+    asked = actions.ask(whom, action_intent(kind, arguments))
     action = actions.wait(asked.answer)
     state = state_of(action, actions.now())
     if state == "failed":
@@ -117,9 +130,9 @@ def send_letter(key: Lookup, args: Document) -> Answer:
     moved = _quantities(args["Items"])
     if moved:
         guard.caller().require(Permission.ITEMS_MOVE)
-    subject, meant = player_subject(key), action_intent(LETTER, with_masked_message(args))
-    send = partial(actions.ask, subject, meant)
-    sent = spend(moved or None, send, partial(actions.find_earlier, subject, meant))
+    whom, meant = player_subject(key), action_intent(LETTER, with_masked_message(args))
+    send = partial(actions.ask, whom, meant)
+    sent = spend(moved or None, send, partial(actions.find_earlier, whom, meant))
     return Answer(sent.answer, is_done=False, replayed=sent.replayed)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from app.auth.permissions import Permission
 from app.changes import Intent
 from app.errors import Conflict, NotFound, Unavailable
+from app.naming import Lookup, name_key
 from app.types import Document, whole
 
 
@@ -122,17 +124,35 @@ def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Do
     if intent.arguments.get("Items"):
         action["ItemsDue"] = True
     if intent.key is not None:
-        keyed = {"RequestKey": request_key(subject, intent), "Fingerprint": intent.fingerprint}
+        request_key, _ = request_keys(subject, intent)
+        keyed = {"RequestKey": request_key, "Fingerprint": intent.fingerprint}
         action |= keyed
     return action
 
 
-def request_key(subject: Document, intent: Intent) -> str:
+class Recipient(NamedTuple):
+    """Whom an action is for: as the request names it, and how its subject is found."""
+
+    kind: str
+    key: Lookup | None
+    find: Callable[[], Document]
+
+    def is_named(self, subject: Document) -> bool:
+        """Tell whether the subject of an action was named so when it was requested."""
+        if self.key is None:
+            return False
+        name = name_key(str(subject["Name"]))
+        return bool(subject["Id"] == self.key.id or name == self.key.name_key)
+
+
+def request_keys(subject: Document, intent: Intent) -> tuple[str, str]:
     """Return the unique key of a request with an Idempotency-Key, within its subject.
 
-    A message to everybody has no subject, so its key is unique within the caller's account.
+    A message to everybody has no subject, so its key is unique within the caller's account. The
+    second key is that of a request before release 0.4.0.
     """
-    return f"{subject['Kind']} {subject['Id'] or intent.origin.user_id} {intent.key}"
+    id_, kind = subject["Id"] or intent.origin.user_id, subject["Kind"]
+    return f"{intent.key} {kind} {id_}", f"{kind} {id_} {intent.key}"
 
 
 def valid_action(action: Document) -> Document:

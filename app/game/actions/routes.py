@@ -28,6 +28,7 @@ from app.game.actions.domain import (
     ActionNotFound,
     CannotWithdraw,
     NoGame,
+    Recipient,
     done_sentence,
     public_action,
 )
@@ -81,7 +82,7 @@ class Target(NamedTuple):
     path: str
     whom: str
     example: str
-    subject: Callable[[Lookup], Document]
+    subject: Callable[[Lookup], Recipient]
     needs: tuple[Permission, ...] = ()
 
 
@@ -323,10 +324,10 @@ def withdraw_letter(action_id: str) -> Document:
     return public_action(asking.withdraw(path_guid("id", action_id)), actions.now())
 
 
-def say(subject: Document, args: Document, **where: str) -> Response:
+def say(whom: Recipient, args: Document, **where: str) -> Response:
     """Ask the game to show a message; answer the message with tokens masked."""
     body = {n: masked(value) if isinstance(value, str) else value for n, value in args.items()}
-    answer = ask("chat", subject, args)
+    answer = ask("chat", whom, args)
     return action_response(answer, {"success": True, "chatMessage": body, **where})
 
 

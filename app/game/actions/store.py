@@ -7,6 +7,7 @@ request returns at once, before the answer has come.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,10 +29,11 @@ from app.game.actions.domain import (
     ActionNotFound,
     CannotWithdraw,
     NoGame,
+    Recipient,
     is_answered,
     is_withdrawable,
     new_action,
-    request_key,
+    request_keys,
     state_of,
     valid_action,
 )
@@ -120,14 +122,15 @@ class Actions:
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
-    def ask(self, subject: Document, intent: Intent) -> Applied:
+    def ask(self, whom: Recipient, intent: Intent) -> Applied:
         """Store an action for the game, once per Idempotency-Key."""
-        step = partial(self._ask, subject, intent)
+        step = partial(self._ask, whom, intent)
         return self._transactions.run(step, "action", intent.key is not None)
 
-    def _ask(self, subject: Document, intent: Intent) -> Applied:
-        if earlier := self._find_earlier(subject, intent):
+    def _ask(self, whom: Recipient, intent: Intent) -> Applied:
+        if earlier := self._find_earlier(whom, intent):
             return earlier
+        subject = whom.find()
         if intent.operation != LETTER and not self.is_game_looking():
             raise NoGame
         now = self.now()
@@ -137,21 +140,34 @@ class Actions:
         self._actions.insert_one({**action, **self._entries.expiry_of(now)})
         return Applied(action)
 
-    def find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
+    def find_earlier(self, whom: Recipient, intent: Intent) -> Applied | None:
         """Return the action of the same request from before; None if it is new."""
-        return self._transactions.run(partial(self._find_earlier, subject, intent))
+        return self._transactions.run(partial(self._find_earlier, whom, intent))
 
-    def _find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
+    def _find_earlier(self, whom: Recipient, intent: Intent) -> Applied | None:
         if intent.key is None:
             return None
-        where = {"RequestKey": request_key(subject, intent)}
-        found = self._transactions.run(lambda: self._actions.find_one(where))
+        found = self._find_as_named(whom, intent)
+        if found is None:
+            keys = request_keys(whom.find(), intent)
+            found = self._actions.find_one({"RequestKey": {"$in": keys}})
         if found is None:
             return None
         found = valid_action(found)
         if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
         return Applied(found, replayed=True)
+
+    def _find_as_named(self, whom: Recipient, intent: Intent) -> Document | None:
+        """Return the caller's action of the same request, whoever has the name now."""
+        begins = re.escape(f"{intent.key} {whom.kind} ")
+        where = {"RequestKey": {"$regex": f"^{begins}"}, "By.UserId": intent.origin.user_id}
+        for found in self._actions.find(where).hint("request_key"):
+            subject = valid_action(found)["Subject"]
+            # Another Idempotency-Key may begin like this one.
+            if found["RequestKey"] in request_keys(subject, intent) and whom.is_named(subject):
+                return found
+        return None
 
     def withdraw(self, action_id: str) -> Document:
         """Withdraw a letter that no game has taken, or a restart that no game has answered.
