@@ -99,6 +99,8 @@ def test_a_database_that_is_away_is_a_sentence_that_names_what_is_wrong(
 ):
     member = mongodb_uri.partition("://")[2].partition("/")[0]
     monkeypatch.setenv("QM_MONGODB_SELECTION_SECONDS", "0.2")
+    # For so long, the driver tries again.
+    monkeypatch.setenv("QM_MONGODB_OPERATION_SECONDS", "1")
     for uri, fault in (
         ("mongodb://keeper:hunter2@127.0.0.1:1", "127.0.0.1:1: Connection refused"),
         (f"mongodb://{member}/?replicaSet=other", 'No replica set .* name "other"'),
