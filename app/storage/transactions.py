@@ -185,9 +185,10 @@ class Transactions:
                 result = function()
             except BaseException:
                 for name in self._db.list_collection_names():
-                    self._db[name].delete_many({})
-                    if documents := before.get(name):
-                        self._db[name].insert_many(documents)
+                    documents = {one["_id"]: one for one in before.get(name, ())}
+                    self._db[name].delete_many({"_id": {"$nin": [*documents]}})
+                    for id_, document in documents.items():
+                        self._db[name].replace_one({"_id": id_}, document, upsert=True)
                 raise
             finally:
                 _current.reset(token)

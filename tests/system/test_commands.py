@@ -531,7 +531,7 @@ def test_an_export_that_fails_leaves_the_former_file(quartermaster, tmp_path, mo
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.transfer.records.encode", fail)
+    monkeypatch.setattr("app.transfer.store.encode", fail)
     result = quartermaster("export", "players", file)
     assert result.exit_code == 1
     assert result.stderr == "Error: No space left on device: output\n"
