@@ -20,11 +20,11 @@ from app.storage.turns import Turns
 from tests import changes
 from tests.applications import service
 from tests.changes import meant
-from tests.factories import guid, sha256
+from tests.factories import guid, numbered_guid, sha256
 from tests.mongod import on_mongodb
 
 READS = ("Variables",)
-COUNTER = guid()
+COUNTER = numbered_guid(1)
 ADD = meant("add")
 
 
