@@ -286,16 +286,16 @@ class Erasures:
         self._erasures.update_one(same, update)
 
     def continue_all(self) -> None:
-        """Continue, each for a moment, the erasures that are not finished."""
-        ids = self.unfinished()
-        metrics.ERASURES.labels("unfinished").set(len(ids))
-        for user_id in ids:
+        """Continue, each for a moment, the erasures that no request is working on any more."""
+        metrics.ERASURES.labels("unfinished").set(len(self.unfinished()))
+        left = self._clock.now() - timedelta(seconds=self.request_seconds)
+        for user_id in self.unfinished(SettledAt={"$not": {"$gt": left}}):
             with suppress(ErasureUnderWay):
                 self.finish(user_id, time.monotonic() + CHORE_SECONDS)
 
-    def unfinished(self) -> list[str]:
+    def unfinished(self, **where: Document) -> list[str]:
         """Return the ids of accounts whose erasure is not finished."""
-        return [record["_id"] for record in self._erasures.find({"FinishedAt": None}, ["_id"])]
+        return [record["_id"] for record in self._erasures.find({"FinishedAt": None, **where})]
 
     def find_returned(self) -> Iterator[Returned]:
         """Yield data of erased people that has returned."""

@@ -46,7 +46,8 @@ def erasures(app):
 
 @pytest.fixture
 def finish(app):
-    """Let another worker finish what was left."""
+    """Let another worker finish what was left, when no request works on it any more."""
+    service(app, Erasures).request_seconds = 0.0
     return service(app, Erasures).continue_all
 
 
@@ -141,6 +142,13 @@ def test_what_a_killed_worker_has_left_is_finished_by_others(person, db, erasure
     finish()
     assert people.found_in(db) == []
     assert db.erasures.find_one()["FinishedAt"] is not None
+
+
+def test_another_worker_waits_for_the_request_that_has_begun(person, db, erasures):
+    """Two that swept at the same time would repeat each other's transactions."""
+    erasures.begin(person.id, BY_TESTER)
+    erasures.continue_all()
+    assert people.found_in(db)
 
 
 def test_the_account_is_closed_at_once(client, staff, person, db, world, app, wait):
