@@ -18,6 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from pymongo import UpdateOne
+from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
@@ -48,6 +49,8 @@ from app.users.store import USERS
 
 # The maximum number of documents in one transaction.
 PORTION = 200
+# How many documents are searched for names between two looks at the clock.
+SEARCHED_AT_ONCE = 1000
 # How long one request works on an erasure: where the lifetime of transactions is 3 seconds, this
 # is enough for most.
 REQUEST_SECONDS = 10.0
@@ -176,10 +179,16 @@ class Erasures:
             if (left := self._seconds_to_settle(record)) > 0:
                 self._wait(left, deadline)
                 continue
-            for count in self._sweep(record):
-                advance(count)
-                if deadline is not None and time.monotonic() > deadline:
-                    raise ErasureUnderWay
+            try:
+                for count in self._sweep(record):
+                    advance(count)
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise ErasureUnderWay
+            except PyMongoError as error:
+                # One step may read much more than a request has time for.
+                if deadline is None or not error.timeout:
+                    raise
+                raise ErasureUnderWay from error
             self._advance(record)
 
     def _record(self, user_id: str) -> Document:
@@ -259,7 +268,8 @@ class Erasures:
 
     def _changing(self, trace: Trace, person: Person) -> Iterator[str]:
         """Yield the ids of documents that a trace changes."""
-        found = self._db[trace.collection].find(trace.where(person))
+        # Between batches, a request's time limit is checked.
+        found = self._db[trace.collection].find(trace.where(person), batch_size=SEARCHED_AT_ONCE)
         for document in found.hint(trace.hint) if trace.hint else found:
             if trace.rule and trace.rule(document, person):
                 yield document["_id"]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
+from pymongo.errors import NetworkTimeout
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
@@ -149,6 +150,20 @@ def test_another_worker_waits_for_the_request_that_has_begun(person, db, erasure
     erasures.begin(person.id, BY_TESTER)
     erasures.continue_all()
     assert people.found_in(db)
+
+
+def test_a_step_that_takes_longer_than_a_request_goes_on_by_itself(
+    staff, person, db, erasures, monkeypatch
+):
+    def read_much(*_):
+        raise NetworkTimeout("timed out")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erasures, "_changing", read_much)
+        assert staff(ERASE, CONFIRM, 503).json["Code"] == "ERASURE_UNDER_WAY"
+    erasures.request_seconds = 0.0
+    erasures.continue_all()
+    assert people.found_in(db) == []
 
 
 def test_the_account_is_closed_at_once(client, staff, person, db, world, app, wait):
