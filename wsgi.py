@@ -1,11 +1,12 @@
 """The application for any WSGI server; each worker process imports this after the fork."""
 
 import config
-from app import create_app, metrics
+from app import create_app
 from app.batches.background import BatchWorker
+from app.core import metrics
+from app.game.samples.sampler import Sampler
 from app.http import logs
 from app.http.context import SERVICES
-from app.samples.sampler import Sampler
 from app.server import resources
 from app.storage.chores import Chores
 from app.storage.events import Feed

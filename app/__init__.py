@@ -5,83 +5,83 @@ from __future__ import annotations
 from flask import Flask
 
 import config
-from app.api_keys import routes as api_keys
-from app.approvals import routes as approvals
+from app.approvals import routes as approvals_routes
 from app.auth import guard
-from app.batches import routes as batches
-from app.compatibility import application as compatibility
-from app.console import routes as console
-from app.game import routes as game
-from app.game.actions import routes as actions
-from app.game.events import routes as events
-from app.game.server import routes as game_server
-from app.game_events import routes as game_events
-from app.guilds import routes as guilds
-from app.history import routes as history
+from app.batches import routes as batches_routes
+from app.catalogue import routes as objects_routes
+from app.compatibility import application as compatible
+from app.console import routes as console_routes
+from app.game import routes as game_routes
+from app.game.actions import routes as actions_routes
+from app.game.events import routes as events_routes
+from app.game.player_events import routes as game_events_routes
+from app.game.server import routes as game_server_routes
+from app.history import routes as history_routes
 from app.http import address, cors, errors, logs, probes
 from app.http.context import SERVICES, NoSessions
 from app.http.json import OrjsonProvider
+from app.http.openapi import docs_page
 from app.http.path_converters import CONVERTERS
 from app.http.tracing import RequestTracing, name_by_route
-from app.integrity.operations import REPAIR
-from app.items import routes as items
-from app.moderation import routes as moderation
-from app.notes import routes as notes
-from app.oauth import routes as oauth
-from app.objects import routes as objects
-from app.openapi import docs_page
-from app.players import routes as players
-from app.privacy import routes as privacy
-from app.second_factor import routes as second_factor
+from app.maintenance.integrity.operations import REPAIR
+from app.maintenance.transfer.operations import IMPORT
+from app.players import routes as players_routes
+from app.players.guilds import routes as guilds_routes
+from app.players.items import routes as items_routes
+from app.players.spells import routes as spells_routes
+from app.players.variables import routes as variables_routes
+from app.privacy import routes as privacy_routes
 from app.services import add_services
-from app.spells import routes as spells
-from app.staff import routes as staff
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.schema.preparation import Preparation
-from app.transfer.operations import IMPORT
-from app.users import routes as users
-from app.variables import routes as variables
+from app.users import routes as users_routes
+from app.users.api_keys import routes as api_keys_routes
+from app.users.moderation import routes as moderation_routes
+from app.users.notes import routes as notes_routes
+from app.users.oauth import routes as oauth_routes
+from app.users.second_factor import routes as second_factor_routes
+from app.users.staff import routes as staff_routes
 from config.base import Settings
 
 # Operations of rooms without routes: nothing else would import them.
 COMMANDS = (IMPORT, REPAIR)
 # In the order of the documentation's groups.
 BLUEPRINTS = (
-    players.blp,
-    players.leaderboard,
-    variables.of_players,
-    items.blp,
-    spells.blp,
-    moderation.of_players,
-    actions.of_players,
-    game_server.of_players,
-    notes.of_players,
-    history.of_players,
-    game_events.of_players,
-    guilds.blp,
-    users.blp,
-    second_factor.blp,
-    moderation.of_users,
-    actions.of_users,
-    notes.of_users,
-    history.of_users,
-    privacy.blp,
-    history.blp,
-    batches.blp,
-    approvals.blp,
-    events.blp,
-    actions.blp,
-    game_server.blp,
-    game_events.of_game,
-    objects.blp,
-    variables.of_game,
-    game.blp,
-    history.logs,
-    oauth.blp,
-    api_keys.blp,
-    staff.of_roles,
-    staff.of_staff,
+    players_routes.blp,
+    players_routes.leaderboard,
+    variables_routes.of_players,
+    items_routes.blp,
+    spells_routes.blp,
+    moderation_routes.of_players,
+    actions_routes.of_players,
+    game_server_routes.of_players,
+    notes_routes.of_players,
+    history_routes.of_players,
+    game_events_routes.of_players,
+    guilds_routes.blp,
+    users_routes.blp,
+    second_factor_routes.blp,
+    moderation_routes.of_users,
+    actions_routes.of_users,
+    notes_routes.of_users,
+    history_routes.of_users,
+    privacy_routes.blp,
+    history_routes.blp,
+    batches_routes.blp,
+    approvals_routes.blp,
+    events_routes.blp,
+    actions_routes.blp,
+    game_server_routes.blp,
+    game_events_routes.of_game,
+    objects_routes.blp,
+    variables_routes.of_game,
+    game_routes.blp,
+    history_routes.logs,
+    oauth_routes.blp,
+    api_keys_routes.blp,
+    staff_routes.of_roles,
+    staff_routes.of_staff,
 )
 
 
@@ -101,8 +101,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     add_routes(app)
     errors.register(app, DatabaseError, explain)
     guard.check_every_view(app)
-    if app.config["COMPATIBILITY"] == compatibility.INTERSECT:
-        compatibility.apply(app)
+    if app.config["COMPATIBILITY"] == compatible.INTERSECT:
+        compatible.apply(app)
     return app
 
 
@@ -123,7 +123,7 @@ def add_routes(app: Flask) -> None:
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
     if app.config["CONSOLE"]:
-        console.register(app)
+        console_routes.register(app)
     docs_page.register(app, BLUEPRINTS, guard.without_database)
     services = app.extensions[SERVICES]
     lifetime, is_ready = services[Storage].lifetime, services[Preparation].check

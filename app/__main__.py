@@ -23,7 +23,7 @@ from app.cli.keys import key
 from app.cli.serve import serve
 from app.cli.settings import settings
 from app.cli.staff import role, staff
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe

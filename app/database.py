@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from app.approvals.store import APPROVALS
 from app.batches.collections import BATCH_ROWS, BATCHES
+from app.catalogue import domain as objects
+from app.catalogue.store import OBJECTS
 from app.game.actions.store import ACTIONS, GAMES
-from app.game_events.store import GAME_EVENTS
-from app.guilds.store import GUILDS
-from app.items.domain import BAG_SUBJECT
-from app.items.store import BAGS
-from app.oauth.store import REFRESH_TOKENS
-from app.objects import domain as objects
-from app.objects.store import OBJECTS
+from app.game.player_events.store import GAME_EVENTS
+from app.game.samples.store import SAMPLES
 from app.players import domain as players
+from app.players.guilds.store import GUILDS
+from app.players.items.domain import BAG_SUBJECT
+from app.players.items.store import BAGS
 from app.players.store import DELETED_PLAYERS, PLAYERS
-from app.samples.store import SAMPLES
-from app.staff import domain as staff
-from app.staff.store import ROLES
 from app.storage.events import EVENTS, LOCKS
 from app.storage.fence import ERASURES
 from app.storage.history import HISTORY
 from app.storage.limits import BUDGETS, QUOTAS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users
+from app.users.oauth.store import REFRESH_TOKENS
+from app.users.staff import domain as staff
+from app.users.staff.store import ROLES
 from app.users.store import USERS
 
 COLLECTIONS = (

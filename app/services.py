@@ -16,34 +16,29 @@ from app.batches.choosing import Choosing
 from app.batches.planning import Planner
 from app.batches.running import Runner
 from app.batches.store import Batches
+from app.catalogue.store import KnownObjects, Objects
+from app.core.limits import Limiter
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.game.events.store import Events
+from app.game.player_events.store import GameEvents
+from app.game.samples.sampler import Sampler
+from app.game.samples.store import Samples
 from app.game.server.store import Letters, TakenActions
-from app.game_events.store import GameEvents
-from app.guilds.store import Guilds
 from app.history.activity import Activity
 from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import SERVICES, Service
 from app.http.cursors import Cursors
 from app.http.uploads import DownloadPlaces, UploadPlaces
-from app.items.domain import Limits as ItemLimits
-from app.items.store import Bags, Catalogue
-from app.items.transfers.store import Transfers
-from app.limits import Limiter
-from app.oauth.store import RefreshTokens
-from app.objects.store import KnownObjects, Objects
-from app.openid.provider import Provider
-from app.openid.sign_ins import GroupRoles
 from app.players.deletion.store import Deletions
+from app.players.guilds.store import Guilds
+from app.players.items.domain import Limits as ItemLimits
+from app.players.items.store import Bags, Catalogue
+from app.players.items.transfers.store import Transfers
 from app.players.store import Players
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
-from app.samples.sampler import Sampler
-from app.samples.store import Samples
-from app.second_factor.vault import Vault
-from app.staff.store import WAYS_IN, Roles, Staff, missing_power_role
 from app.storage.chores import Chores
 from app.storage.client import Storage
 from app.storage.events import Feed
@@ -52,7 +47,12 @@ from app.storage.schema.preparation import Preparation
 from app.users.domain import ResetCodes
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
+from app.users.oauth.store import RefreshTokens
+from app.users.openid.provider import Provider
+from app.users.openid.sign_ins import GroupRoles
 from app.users.passwords import Passwords
+from app.users.second_factor.vault import Vault
+from app.users.staff.store import WAYS_IN, Roles, Staff, missing_power_role
 from app.users.store import Users
 from config.base import Settings
 

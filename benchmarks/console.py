@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 
 from app.console.session.sessions import COOKIE
-from app.oauth.store import RefreshTokens
+from app.users.oauth.store import RefreshTokens
 from benchmarks import worlds
 from benchmarks.cells import Cell, lookup, lookups
 from benchmarks.meters import Meter, memory_of

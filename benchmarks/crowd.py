@@ -7,7 +7,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from app.demo import world as names
+from app.maintenance.demo import world as names
 from benchmarks import load
 from benchmarks.cells import Cell, given_in_all, gives_to, lookup
 from benchmarks.checks import WrongAnswer

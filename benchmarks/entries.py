@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from app.demo import world as names
+from app.maintenance.demo import world as names
 from app.storage.bulk import batches
 from app.storage.search_fields import history_document, words
 

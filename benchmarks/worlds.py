@@ -18,20 +18,20 @@ import psutil
 import pymongo
 
 import config
-from app.auth.roles import Role, with_role
 from app.auth.tokens import AccessTokens
-from app.changes import Intent, Origin
+from app.core.changes import Intent, Origin
+from app.core.naming import Lookup
+from app.core.progress import progress
+from app.core.roles import Role, with_role
 from app.database import COLLECTIONS
-from app.demo import world as names
-from app.demo.seed import seed_world
-from app.naming import Lookup
-from app.oauth.store import RefreshTokens
-from app.progress import progress
+from app.maintenance.demo import world as names
+from app.maintenance.demo.seed import seed_world
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.storage.history import HISTORY
 from app.storage.schema.collections import init_for_bulk_load
+from app.users.oauth.store import RefreshTokens
 from app.users.passwords import Passwords
 from app.users.store import Users
 from benchmarks.entries import entries

@@ -8,7 +8,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import AutoReconnect
 
-from app.changes import Intent, Origin
+from app.core.changes import Intent, Origin
 from app.database import SUBJECTS
 from app.storage import transactions
 from app.storage.changes import Changes

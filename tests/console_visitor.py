@@ -9,10 +9,10 @@ import re
 import shlex
 import uuid
 
-from app.auth.roles import Role
 from app.console.session.sessions import COOKIE, HOST_PREFIX
-from app.errors import Unavailable
-from app.oauth.store import RefreshTokens
+from app.core.errors import Unavailable
+from app.core.roles import Role
+from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}

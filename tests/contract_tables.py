@@ -9,9 +9,9 @@ import re
 import textwrap
 from pathlib import Path
 
-from app.auth.permissions import OLDER_SCOPES
+from app.core.operations import batch_operations
+from app.core.permissions import OLDER_SCOPES
 from app.http.errors import codes
-from app.operations import batch_operations
 from config.base import Settings
 
 ROOT = Path(__file__).parents[1]

@@ -6,17 +6,17 @@ import uuid
 from datetime import datetime, timedelta, timezone
 
 from app.auth.api_keys import digest_of, new_secret
-from app.auth.permissions import SCOPES, permissions_of_scopes
-from app.auth.roles import FLAGS, Role
 from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
-from app.naming import name_key
-from app.oauth.store import RefreshTokens
-from app.objects import domain as objects
+from app.catalogue import domain as objects
+from app.core.naming import name_key
+from app.core.permissions import SCOPES, permissions_of_scopes
+from app.core.roles import FLAGS, Role
 from app.players import domain as players
 from app.storage.client import Storage
 from app.storage.search_fields import history_document
 from app.users import domain as users
+from app.users.oauth.store import RefreshTokens
 from app.users.passwords import Passwords
 from tests.applications import service
 

@@ -11,10 +11,10 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.naming import is_visible
 from app.http.fields import LINES, NO_CONTROLS
-from app.naming import is_visible
-from app.openapi import examples
+from app.http.openapi import examples
 from app.players.domain import check_name
 from tests.openapi_document import OPERATIONS, SPEC
 

@@ -1,4 +1,4 @@
-"""What docs/examples says of name keys for other languages, made from app.naming.
+"""What docs/examples says of name keys for other languages, made from app.core.naming.
 
     python -m tests.name_vectors
 
@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
-from app.naming import email_key, name_key, name_tails
+from app.core.naming import email_key, name_key, name_tails
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 # By name, what each shows. The escapes keep editors from composing what must not be composed.

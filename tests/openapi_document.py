@@ -2,7 +2,7 @@
 
 import config
 from app import create_app
-from app.openapi.docs_page import SPECIFICATION
+from app.http.openapi.docs_page import SPECIFICATION
 from app.storage.client import Storage
 from tests.applications import service
 

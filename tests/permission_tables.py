@@ -5,8 +5,8 @@ from pathlib import Path
 
 import config
 from app import create_app
-from app.auth.permissions import Permission
-from app.auth.shipped_roles import SHIPPED
+from app.core.permissions import Permission
+from app.core.shipped_roles import SHIPPED
 from tests.contract_tables import drawn, listed
 
 PAGE = Path(__file__).parents[1] / "docs" / "staff.rst"

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import datetime, timedelta, timezone
 
-from app.auth.roles import Role
+from app.core.roles import Role
 from tests.endpoint_table import (
     ACTION,
     APPROVAL,

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 from hypothesis import strategies as st
 
-from app.naming import email_key, name_key
+from app.core.naming import email_key, name_key
 from app.players import domain as players
 from app.players.domain import check_name
 from app.users import domain as users

@@ -22,7 +22,7 @@ def drawn_floors():
 # A room within a room may have a floor of its own.
 FLOORS = drawn_floors()
 # The ground floor begins with operations.
-GROUND = set().union(*FLOORS[FLOORS.index({"operations"}) :])
+GROUND = set().union(*FLOORS[FLOORS.index({"core/operations"}) :])
 PURE_LAYERS = {"domain", "passwords"}
 PURE_LIBRARIES = {"argon2", "idna", "markupsafe", "pyotp"}
 PURE_STANDARD = {
@@ -41,13 +41,13 @@ PURE_PARTS = {
 }
 # Programs above the application; nothing in it may lean on them.
 OUTSIDE = {"wsgi", "tests", "tools", "benchmarks"}
-KNOW_MARSHMALLOW = {"http", "openapi", "transfer"}
+KNOW_MARSHMALLOW = {"http", "http/openapi", "maintenance/transfer"}
 SERVERS = {"gunicorn", "granian"}
 FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
-KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility", "console"}
-KNOW_FLASK |= {"__init__", "__main__", "services"}
+KNOW_FLASK = {"__init__", "__main__", "services", "http", "http/openapi", "auth", "cli"}
+KNOW_FLASK |= {"maintenance/transfer", "compatibility", "console"}
 FLASK_LAYERS = {"routes", "mail", "command"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "hashing", "mail", "sign_ins", "undo"}
@@ -64,7 +64,7 @@ def room_of(parts):
 
 # Rooms that store something and serve it; the others that store are tools of operators.
 FEATURES = {room_of(path.relative_to(APP).parts) for path in APP.rglob("store.py")}
-FEATURES -= {"console", "integrity", "transfer"}
+FEATURES -= {"console", "maintenance/integrity", "maintenance/transfer"}
 
 
 def floor_of(room):
@@ -119,7 +119,7 @@ def module_file(parts):
 
 
 def is_pure_import(parts):
-    if parts[0] == "metrics":
+    if list(parts[:2]) == ["core", "metrics"]:
         return False
     path = module_file(parts)
     return room_of(parts) in GROUND or (path is not None and is_pure(path, path.read_text()))
@@ -183,19 +183,20 @@ def internal_violations(room, layer, target):
         yield f"{room} imports {other}, which is not below it"
     if other_layer == "routes" and room != "__init__":
         yield "routes are imported by create_app only"
-    if room in {"http", "openapi"} and other == "storage":
+    if room in {"http", "http/openapi"} and other == "storage":
         yield "http knows no MongoDB"
     if room not in FEATURES:
         return
-    if layer == "store" and (other in {"http", "auth", "openapi"} or other_layer == "schemas"):
+    if layer == "store" and (other in {"http", "auth", "http/openapi"} or other_layer == "schemas"):
         yield "a store knows no HTTP"
     # A record may hold another, and a choice is one of the words of a rule.
     is_shape = other_layer in ("schemas", "domain")
-    if layer == "schemas" and other not in {"http", "openapi", *GROUND} and not is_shape:
+    if layer == "schemas" and other not in {"http", "http/openapi", *GROUND} and not is_shape:
         yield f"schemas import {other}"
     # A record that two features serve has one schema, in the room of the feature that stores it.
     layers = {"store", "schemas", *PURE_LAYERS, *SERVICES}
-    reachable = other in {"execution", "http", "auth", "openapi", *GROUND} or other_layer in layers
+    is_shared = other in {"http", "http/openapi", "auth", "auth/execution", *GROUND}
+    reachable = is_shared or other_layer in layers
     if layer == "routes" and not reachable:
         yield f"routes import {other}.{other_layer}"
 
@@ -214,38 +215,41 @@ def test_every_room_has_a_floor():
 
 
 BROKEN = [
-    ("players/store.py", "from app.items import domain"),
+    ("players/store.py", "from app.players.items import domain"),
     ("auth/callers.py", "from app.users.store import Users"),
-    ("items/domain.py", "import pymongo"),
-    ("items/domain.py", "from app.storage.swap import swap"),
-    ("items/domain.py", "from datetime import datetime\nnow = datetime.now()"),
-    ("items/domain.py", "from app import metrics"),
-    ("integrity/repairs.py", '"""Repairs. Pure."""\nfrom app.integrity.store import read'),
+    ("players/items/domain.py", "import pymongo"),
+    ("players/items/domain.py", "from app.storage.swap import swap"),
+    ("players/items/domain.py", "from datetime import datetime\nnow = datetime.now()"),
+    ("players/items/domain.py", "from app.core import metrics"),
+    (
+        "maintenance/integrity/repairs.py",
+        '"""Repairs. Pure."""\nfrom app.maintenance.integrity.store import read',
+    ),
     ("storage/update_from_difference.py", '"""Differences. Pure."""\nimport pymongo'),
-    ("items/routes.py", "from ..storage.swap import swap"),
+    ("players/items/routes.py", "from ..storage.swap import swap"),
     ("players/store.py", "from app.http.json import encode"),
     ("players/store.py", "import flask"),
     ("players/schemas.py", "from app.storage.paging.pages import Pages"),
     ("players/routes.py", "from app.storage.swap import swap"),
-    ("items/routes.py", "from app.players.routes import blp"),
+    ("players/items/routes.py", "from app.players.routes import blp"),
     ("cli/data.py", "from app.players import routes"),
     ("cli/serve.py", "from gunicorn.app.base import Application"),
     ("http/json.py", "from app.storage.client import Storage"),
-    ("http/json.py", "from app.openapi.guide import GUIDE"),
-    ("openapi/document.py", "from app.players.store import Players"),
+    ("http/json.py", "from app.http.openapi.guide import GUIDE"),
+    ("http/openapi/document.py", "from app.players.store import Players"),
     ("storage/client.py", "from app.http import json"),
     ("cli/serve.py", "from app import create_app"),
     ("cli/serve.py", "import wsgi"),
     ("players/store.py", "from tests.factories import World"),
     ("players/store.py", "from app.players.schemas import PlayerSchema"),
-    ("errors.py", "import marshmallow"),
-    ("items/routes.py", "from app.players.store import pymongo"),
+    ("core/errors.py", "import marshmallow"),
+    ("players/items/routes.py", "from app.players.store import pymongo"),
     ("http/json.py", "from importlib import import_module\nimport_module('app.storage')"),
-    ("items/domain.py", "__import__('pymongo')"),
-    ("items/domain.py", "from datetime import datetime\nclock = datetime.now"),
-    ("items/domain.py", "from email.utils import localtime"),
-    ("items/domain.py", "from http import client"),
-    ("items/domain.py", "text = open('/etc/hosts').read()"),
+    ("players/items/domain.py", "__import__('pymongo')"),
+    ("players/items/domain.py", "from datetime import datetime\nclock = datetime.now"),
+    ("players/items/domain.py", "from email.utils import localtime"),
+    ("players/items/domain.py", "from http import client"),
+    ("players/items/domain.py", "text = open('/etc/hosts').read()"),
 ]
 
 

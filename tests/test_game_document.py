@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from app.changes import Intent, Origin, new_entry
-from app.items.domain import BAG_SUBJECT
-from app.naming import NIL
-from app.objects.domain import TIME
-from app.objects.domain import TYPES as OBJECT_TYPES
+from app.catalogue.domain import TIME
+from app.catalogue.domain import TYPES as OBJECT_TYPES
+from app.core.changes import Intent, Origin, new_entry
+from app.core.naming import NIL
 from app.players import domain as players
+from app.players.items.domain import BAG_SUBJECT
 from app.storage.schema import shapes
 from app.storage.search_fields import history_document
 from app.users import domain as users

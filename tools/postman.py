@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from app.types import Document
+from app.core.types import Document
 from tools.postman_values import (
     BODY_VALUES,
     ENVIRONMENT,

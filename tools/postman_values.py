@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.openapi import examples
-from app.types import Document
+from app.core.types import Document
+from app.http.openapi import examples
 
 FOLDERS = (
     "Players",

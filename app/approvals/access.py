@@ -21,22 +21,22 @@ from app.approvals.mails import tell_approvers, tell_asker
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
 from app.auth.callers import Caller, CallerGone, Callers
-from app.auth.permissions import Permission
 from app.auth.spending import OverLimit, OverOwnLimit, spend
-from app.changes import Applied, Intent, Origin
-from app.errors import (
+from app.core.changes import Applied, Intent, Origin
+from app.core.errors import (
     Forbidden,
     Invalid,
     InvalidField,
     PermissionMissing,
 )
+from app.core.operations import find_operation
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.history.access import hidden_kinds, with_current_names
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
-from app.operations import find_operation
 from app.storage.transactions import after_commit
-from app.types import Document
 
 approvals = current(Approvals)
 callers = current(Callers)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from app.errors import Conflict, Forbidden, NotFound
-from app.types import Document
+from app.core.errors import Conflict, Forbidden, NotFound
+from app.core.types import Document
 
 # After this time, nobody can decide on a request any more.
 LIFETIME = timedelta(days=7)

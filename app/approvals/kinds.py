@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from app.auth.callers import Caller
-from app.auth.permissions import Permission
+from app.auth.execution import make, preview
 from app.batches import access as batch_access
 from app.batches.store import Batches
-from app.changes import Applied, Intent
-from app.execution import make, preview
+from app.core.changes import Applied, Intent
+from app.core.naming import Lookup
+from app.core.operations import Moved, Operation, all_operations
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.game.actions.asking import find_player
 from app.history.access import preview_undo, undo_as, visible_entry
 from app.history.domain import inverse_of
@@ -19,14 +22,11 @@ from app.history.store import History
 from app.http.context import current
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
-from app.items.operations import TRANSFER, moved_with_bags
-from app.naming import Lookup
-from app.operations import Moved, Operation, all_operations
+from app.players.items.operations import TRANSFER, moved_with_bags
 from app.players.store import Players
-from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
-from app.staff.operations import INVITE, add_invited, mail_invitation
-from app.staff.store import Roles
-from app.types import Document
+from app.users.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
+from app.users.staff.operations import INVITE, add_invited, mail_invitation
+from app.users.staff.store import Roles
 from app.users.store import Users
 
 batches = current(Batches)

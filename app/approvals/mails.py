@@ -9,16 +9,16 @@ from itertools import islice
 
 from app.approvals.kinds import Kind
 from app.auth.callers import Caller, CallerGone, Callers
-from app.auth.permissions import RIGHTS, Permission
-from app.errors import Conflict, Forbidden, NotFound, Unavailable
+from app.catalogue.store import Objects
+from app.core.errors import Conflict, Forbidden, NotFound, Unavailable
+from app.core.naming import Lookup, email_as_sent
+from app.core.penalties import BAN, BAN_STATE, is_in_force
+from app.core.permissions import RIGHTS, Permission
+from app.core.types import Document
 from app.history.access import with_current_names
 from app.http.context import current, setting
-from app.moderation.penalties import BAN, BAN_STATE, is_in_force
-from app.naming import Lookup, email_as_sent
-from app.objects.store import Objects
-from app.staff.store import WAYS_IN, Staff, has_way_in
-from app.types import Document
 from app.users.mail import Mailer
+from app.users.staff.store import WAYS_IN, Staff, has_way_in
 from app.users.store import Users
 
 log = logging.getLogger("quartermaster")

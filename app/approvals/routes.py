@@ -25,19 +25,19 @@ from app.approvals.schemas import (
     DeclineArgs,
 )
 from app.approvals.store import Approvals
-from app.auth.permissions import KeyAccess, Permission, SignedIn
 from app.auth.views import read_route
-from app.errors import NotFound
+from app.core.errors import NotFound
+from app.core.permissions import KeyAccess, Permission, SignedIn
+from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
+from app.http.openapi.examples import BATCH, PLAYER
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.openapi.examples import BATCH, PLAYER
-from app.types import Document
 
 ABOUT = "Asking colleagues to approve what is over a limit."
 

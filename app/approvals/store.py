@@ -24,9 +24,10 @@ from app.approvals.domain import (
     is_same,
     without_address,
 )
-from app.changes import changed_at
-from app.errors import KeyReused
-from app.paging import CursorPage
+from app.core.changes import changed_at
+from app.core.errors import KeyReused
+from app.core.paging import CursorPage
+from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, require_not_erased
 from app.storage.limits import QUOTAS
@@ -34,7 +35,6 @@ from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, COUNT, GUID, MOMENT, TEXT, object_shape
-from app.types import Document
 
 OBJECT: Document = {"bsonType": "object"}
 APPROVALS = CollectionPlan(

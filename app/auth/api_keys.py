@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.auth.permissions import Permission, permissions_named
-from app.types import Document, whole
+from app.core.permissions import Permission, permissions_named
+from app.core.types import Document, whole
 
 # Of every key, valid or not, and of no access token.
 PREFIX = "qm_"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.errors import Forbidden
+from app.core.errors import Forbidden
 from app.http.context import setting
 
 NAMES = {

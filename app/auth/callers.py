@@ -19,19 +19,8 @@ from app.auth.api_keys import (
     digest_of,
     is_well_formed,
 )
-from app.auth.permissions import (
-    RIGHTS,
-    KeyAccess,
-    Limits,
-    Permission,
-    Rights,
-    rights_of,
-    role_names,
-)
-from app.auth.roles import Role
-from app.auth.shipped_roles import shipped_roles
 from app.auth.tokens import Claims
-from app.errors import (
+from app.core.errors import (
     Forbidden,
     KeyNotAllowed,
     PermissionMissing,
@@ -40,12 +29,23 @@ from app.errors import (
     ScopeMissing,
     Unauthorized,
 )
+from app.core.penalties import BAN, BAN_STATE, is_in_force
+from app.core.permissions import (
+    RIGHTS,
+    KeyAccess,
+    Limits,
+    Permission,
+    Rights,
+    rights_of,
+    role_names,
+)
+from app.core.roles import Role
+from app.core.shipped_roles import shipped_roles
+from app.core.types import Document
 from app.http.tracing import loggable_name
-from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 from app.storage.transactions import after_commit
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

@@ -11,7 +11,9 @@ from flask import Flask, has_request_context, request
 
 from app.auth.api_keys import PREFIX
 from app.auth.callers import Caller, Callers, NotPeer
-from app.auth.permissions import (
+from app.auth.tokens import AccessTokens
+from app.core.errors import Forbidden, Unauthorized
+from app.core.permissions import (
     MOVING,
     KeyAccess,
     Need,
@@ -21,16 +23,14 @@ from app.auth.permissions import (
     covers,
     of_people,
 )
-from app.auth.roles import Role
-from app.auth.tokens import AccessTokens
-from app.errors import Forbidden, Unauthorized
+from app.core.request_scope import at_database
+from app.core.roles import Role
+from app.core.types import Document
 from app.http.address import remote_address
 from app.http.api import UnguardedView
 from app.http.context import current
 from app.http.tracing import CALLER
-from app.request_scope import at_database
 from app.storage.limits import Limits
-from app.types import Document
 
 View = TypeVar("View", bound=Callable[..., Any])
 

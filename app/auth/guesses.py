@@ -6,7 +6,7 @@ import hashlib
 from contextlib import AbstractContextManager
 
 from app.auth import guard
-from app.errors import QuartermasterError, Unavailable
+from app.core.errors import QuartermasterError, Unavailable
 from app.http.address import client_address
 from app.http.context import current
 from app.storage.limits import Limits

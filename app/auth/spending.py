@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from app import metrics
 from app.auth import guard
 from app.auth.api_keys import Budget
 from app.auth.callers import Caller
-from app.auth.permissions import LIMIT_NAMES
-from app.changes import Applied
-from app.errors import Busy, Forbidden, QuartermasterError, Unavailable
+from app.core import metrics
+from app.core.changes import Applied
+from app.core.errors import Busy, Forbidden, QuartermasterError, Unavailable
+from app.core.operations import Moved
+from app.core.permissions import LIMIT_NAMES
+from app.core.types import Document
 from app.http.context import current
-from app.operations import Moved
 from app.storage.limits import Budgets, Use
-from app.types import Document
 
 budgets = current(Budgets)
 

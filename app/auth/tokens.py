@@ -17,7 +17,7 @@ import orjson
 from itsdangerous import BadData, Signer
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from app.errors import QuartermasterError, Unauthorized
+from app.core.errors import QuartermasterError, Unauthorized
 from config import MIN_SECRET_LENGTH
 from config.base import Settings
 

@@ -9,8 +9,8 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
-from app.auth.permissions import Need
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
+from app.core.permissions import Need
 from app.http.api import Blueprint
 from app.http.json import json_response
 

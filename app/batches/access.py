@@ -9,7 +9,6 @@ from app.auth import guard
 from app.auth.api_keys import Budget
 from app.auth.approval import require_no_approval
 from app.auth.callers import Caller, CallerGone, Callers
-from app.auth.permissions import NAMES, Permission
 from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
@@ -19,8 +18,13 @@ from app.batches.rows import RowSource
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
-from app.changes import Origin
-from app.errors import InvalidField
+from app.core.changes import Origin
+from app.core.errors import InvalidField
+from app.core.naming import Lookup
+from app.core.paging import CursorPage
+from app.core.permissions import NAMES, Permission
+from app.core.request_scope import working
+from app.core.types import Document
 from app.history.access import (
     NEEDED,
     hidden_kinds,
@@ -34,11 +38,7 @@ from app.http.cursors import Cursors
 from app.http.intents import origin, sent_key
 from app.http.masking import masked
 from app.http.parser import load
-from app.naming import Lookup
-from app.paging import CursorPage
 from app.players.store import Players
-from app.request_scope import working
-from app.types import Document
 
 HEAD = BatchHeadArgs()
 

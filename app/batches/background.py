@@ -18,8 +18,8 @@ from app.auth.spending import Allowance, OverBudget, OverLimit
 from app.batches.access import executor, require_run
 from app.batches.running import Runner
 from app.batches.store import Batches
-from app.changes import Origin
-from app.errors import (
+from app.core.changes import Origin
+from app.core.errors import (
     Conflict,
     PermissionMissing,
     QuartermasterError,
@@ -28,8 +28,8 @@ from app.errors import (
     Unauthorized,
     Unavailable,
 )
+from app.core.types import Document
 from app.storage.errors import DatabaseError
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.batches.domain import row_key
-from app.changes import Intent, Origin
-from app.errors import NotFound, QuartermasterError
+from app.catalogue.store import KnownObjects
+from app.core.changes import Intent, Origin
+from app.core.errors import NotFound, QuartermasterError
+from app.core.operations import Inverse, Moved, batch_operations
+from app.core.types import Document
 from app.history.domain import inverse_of
 from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
-from app.objects.store import KnownObjects
-from app.operations import Inverse, Moved, batch_operations
 from app.storage.changes import Wanted
-from app.types import Document
 
 
 class Alone(NamedTuple):

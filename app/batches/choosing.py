@@ -17,16 +17,16 @@ from app.batches.domain import (
 )
 from app.batches.rows import parse_row
 from app.batches.store import Batches
-from app.errors import InvalidField
+from app.core.errors import InvalidField
+from app.core.request_scope import renew_time_limit
+from app.core.types import Document
 from app.history.access import undo_arguments
 from app.history.domain import filters_of, matches
 from app.history.operations import UNDO
 from app.history.store import History
 from app.players.store import Players
-from app.request_scope import renew_time_limit
 from app.storage.bulk import batches as in_chunks
 from app.storage.search_fields import history_document
-from app.types import Document
 
 # How many entries are read at once.
 CHUNK = 500

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from app.core.types import Document
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
-from app.types import Document
 
 OBJECT: Document = {"bsonType": "object"}
 BATCHES = CollectionPlan(

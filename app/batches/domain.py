@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from app.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
+from app.core.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
+from app.core.naming import name_key, parse_guid
+from app.core.operations import batch_operations
+from app.core.types import Document
 from app.http.masking import masked
-from app.naming import name_key, parse_guid
-from app.operations import batch_operations
-from app.types import Document
 
 MOST_ROWS = 100_000
 # The most players that a search may choose.

@@ -9,7 +9,6 @@ from contextlib import closing
 
 import orjson
 
-from app.auth.permissions import Permission
 from app.batches.changes import Alone, changes_of
 from app.batches.domain import (
     MOST_ROWS,
@@ -27,21 +26,22 @@ from app.batches.domain import (
 )
 from app.batches.store import PLANNING, Batches
 from app.batches.titles import title_of
-from app.changes import Origin
-from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
+from app.catalogue.store import Objects
+from app.core.changes import Origin
+from app.core.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
+from app.core.limits import Limiter
+from app.core.naming import Lookup, name_key
+from app.core.operations import batch_operations
+from app.core.permissions import Permission
+from app.core.request_scope import renew_time_limit, working
+from app.core.types import Document
 from app.history.access import NEEDED, preview_undo_as
 from app.history.operations import UNDO
 from app.history.store import History
 from app.http.masking import masked
-from app.limits import Limiter
-from app.naming import Lookup, name_key
-from app.objects.store import Objects
-from app.operations import batch_operations
 from app.players.store import Players
-from app.request_scope import renew_time_limit, working
 from app.storage.bulk import batches as in_chunks
 from app.storage.changes import Wanted
-from app.types import Document
 
 CHUNK = 500
 # How often a planner notes that it is alive.

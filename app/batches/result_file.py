@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.operations import batch_operations
-from app.types import Document
+from app.core.operations import batch_operations
+from app.core.types import Document
 
 # A spreadsheet takes a cell that begins with one of these for a formula, and anybody may have
 # chosen the name in it. Some spreadsheets also accept the full-width forms.

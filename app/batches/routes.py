@@ -8,7 +8,6 @@ from flask import Response, request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
 from app.batches import access
@@ -37,7 +36,10 @@ from app.batches.schemas import (
     RowPageSchema,
 )
 from app.batches.store import Batches
-from app.errors import NotFound
+from app.core.errors import NotFound
+from app.core.naming import Lookup
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
 from app.http.context import current
@@ -45,12 +47,10 @@ from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
+from app.http.openapi.examples import BATCH
 from app.http.parser import is_json
 from app.http.path_converters import path_guid
 from app.http.uploads import upload
-from app.naming import Lookup
-from app.openapi.examples import BATCH
-from app.types import Document
 
 ABOUT = "Many changes at once: plan, review, run and undo them."
 UNKNOWN = BatchNotFound(BATCH)

@@ -11,14 +11,14 @@ from typing import Any, BinaryIO, Protocol, TextIO
 import orjson
 
 from app.batches.domain import MOST_ROWS, Row, TooManyRows
-from app.errors import Invalid, InvalidField
+from app.core.errors import Invalid, InvalidField
+from app.core.naming import NAME_LENGTH, NIL, parse_guid
+from app.core.operations import batch_operations
+from app.core.types import Document
 from app.history.operations import UNDO
 from app.http.lenient import respell
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, load
-from app.naming import NAME_LENGTH, NIL, parse_guid
-from app.operations import batch_operations
-from app.types import Document
 
 CSV = "text/csv"
 # The size of JSON. 100,000 usual rows have 14 MB, and take up to 90 MB of memory.

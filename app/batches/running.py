@@ -10,17 +10,17 @@ from app.auth.spending import Allowance, give_back, reserve
 from app.batches.changes import Alone, changes_of
 from app.batches.domain import Result, refusal_text
 from app.batches.store import Batches
-from app.changes import Applied, Origin
-from app.errors import QuartermasterError, Unauthorized, Unavailable
+from app.core.changes import Applied, Origin
+from app.core.errors import QuartermasterError, Unauthorized, Unavailable
+from app.core.limits import Limiter
+from app.core.naming import Lookup
+from app.core.request_scope import working
+from app.core.types import Document
 from app.history.access import undo_as
-from app.limits import Limiter
-from app.naming import Lookup
 from app.players.store import Players
-from app.request_scope import working
 from app.storage.changes import Outcome, Wanted
 from app.storage.errors import DatabaseError
 from app.storage.transactions import Transactions
-from app.types import Document
 
 # How long a worker carries out one batch before it looks at the others, and how long a caller of
 # advance waits.

@@ -7,6 +7,9 @@ from marshmallow import ValidationError, fields, missing, validates, validates_s
 from marshmallow.validate import Length
 
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
+from app.core.naming import NAME_LENGTH, is_visible
+from app.core.operations import batch_operations, operation_names
+from app.core.types import Document
 from app.history.schemas import PARTIAL, ApproverSchema, AuthorSchema, SubjectSchema
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Object, Text
@@ -19,10 +22,7 @@ from app.http.lists import (
     SearchText,
     page_of,
 )
-from app.naming import NAME_LENGTH, is_visible
-from app.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
-from app.operations import batch_operations, operation_names
-from app.types import Document
+from app.http.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 
 LONGEST_NAME = 100
 AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"

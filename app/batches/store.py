@@ -19,7 +19,6 @@ from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
 from pymongo.read_preferences import ReadPreference
 
-from app import metrics
 from app.batches.collections import BATCH_ROWS, BATCHES
 from app.batches.domain import (
     OPEN,
@@ -39,15 +38,16 @@ from app.batches.domain import (
     number_of,
     row_id,
 )
-from app.errors import Conflict, KeyReused
-from app.paging import CursorPage
+from app.core import metrics
+from app.core.errors import Conflict, KeyReused
+from app.core.paging import CursorPage
+from app.core.types import Document
 from app.storage.bulk import batches as in_chunks
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, BeingErased, erased_people, require_not_erased
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.transactions import after_commit
-from app.types import Document
 
 # A planner notes every few seconds that it is alive. After this time without a note it is dead.
 PLANNING = timedelta(seconds=30)

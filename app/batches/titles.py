@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.operations import batch_operations
-from app.texts import Names, count_text, name_of, sentence, short_text
-from app.types import Document
+from app.core.operations import batch_operations
+from app.core.texts import Names, count_text, name_of, sentence, short_text
+from app.core.types import Document
 
 
 def kind_sentence(kind: Document, names: Names) -> str:

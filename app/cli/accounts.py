@@ -14,29 +14,29 @@ from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
 from app.auth.callers import Callers
-from app.auth.permissions import RIGHTS, role_names
-from app.auth.roles import Role, roles_of, with_role, without_role
 from app.auth.tokens import AccessTokens
 from app.cli.intents import intent, make, reason_option, report
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.naming import Lookup, parse_guid
+from app.core.operations import Operation
+from app.core.permissions import RIGHTS, role_names
+from app.core.progress import progress
+from app.core.roles import Role, roles_of, with_role, without_role
 from app.http.context import current
-from app.naming import Lookup, parse_guid
-from app.oauth.sign_ins import require_factor
-from app.oauth.store import RefreshTokens
-from app.openid.domain import LONGEST_SUBJECT, identity
-from app.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
-from app.operations import Operation
+from app.maintenance.transfer.files import open_output
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
-from app.progress import progress
-from app.second_factor.operations import RESET_FACTOR
-from app.staff.store import Staff
-from app.transfer.files import open_output
 from app.users.domain import change_power, require_email, require_username
+from app.users.oauth.sign_ins import require_factor
+from app.users.oauth.store import RefreshTokens
+from app.users.openid.domain import LONGEST_SUBJECT, identity
+from app.users.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
 from app.users.passwords import Passwords
+from app.users.second_factor.operations import RESET_FACTOR
+from app.users.staff.store import Staff
 from app.users.store import Users
 
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}

@@ -9,7 +9,7 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from app.openapi.docs_page import SPECIFICATION
+from app.http.openapi.docs_page import SPECIFICATION
 
 
 @click.command()

@@ -30,16 +30,16 @@ from app.batches.planning import Planner
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import PAUSE_SECONDS, Runner
 from app.batches.store import Batches
-from app.changes import KINDS, Origin
 from app.cli.intents import TIME_FORMAT, Guid, Time, operator, reason_option
-from app.errors import Conflict, Invalid
+from app.core.changes import KINDS, Origin
+from app.core.errors import Conflict, Invalid
+from app.core.naming import parse_guid, printable
+from app.core.operations import operation_names
+from app.core.progress import progress
+from app.core.types import Document
 from app.http.context import current
 from app.http.masking import masked
 from app.http.parser import load
-from app.naming import parse_guid, printable
-from app.operations import operation_names
-from app.progress import progress
-from app.types import Document
 
 PIECE_BYTES = 1024 * 1024
 

@@ -12,21 +12,21 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from app.cli.intents import intent, reason_option
-from app.demo.seed import holds_other_players, seed_world
-from app.errors import Conflict
+from app.core.errors import Conflict
 from app.http.context import current
 from app.maintenance.backup import long_backup, write_backup
+from app.maintenance.demo.seed import holds_other_players, seed_world
 from app.maintenance.restore import restore_backup
 from app.maintenance.store import require_snapshots
+from app.maintenance.transfer.files import open_output
+from app.maintenance.transfer.operations import IMPORT
+from app.maintenance.transfer.records import RECORDS
+from app.maintenance.transfer.store import export_documents, write_documents
+from app.maintenance.transfer.validate import validate_file
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.storage import bulk
 from app.storage.client import Storage
-from app.transfer.files import open_output
-from app.transfer.operations import IMPORT
-from app.transfer.records import RECORDS
-from app.transfer.store import export_documents, write_documents
-from app.transfer.validate import validate_file
 from app.users.passwords import Passwords
 
 FAULTS_SHOWN = 20

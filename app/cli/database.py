@@ -7,19 +7,19 @@ from flask import current_app
 from flask.cli import AppGroup
 
 import config
-from app.changes import Intent
 from app.cli.intents import intent, reason_option
+from app.core.changes import Intent
+from app.core.naming import printable
+from app.core.progress import progress
 from app.database import COLLECTIONS
 from app.http.context import current
-from app.integrity.kinds import KINDS, Limits
-from app.integrity.operations import REPAIR
-from app.integrity.report import Report
-from app.integrity.scan import Scan
-from app.items.store import Catalogue
-from app.naming import printable
+from app.maintenance.integrity.kinds import KINDS, Limits
+from app.maintenance.integrity.operations import REPAIR
+from app.maintenance.integrity.report import Report
+from app.maintenance.integrity.scan import Scan
+from app.players.items.store import Catalogue
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
-from app.progress import progress
 from app.storage.client import Storage, database_uri
 from app.storage.events import Feed
 from app.storage.schema import migrations

@@ -10,17 +10,17 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from app.changes import KINDS
 from app.cli.intents import TIME_FORMAT, Guid, Time
 from app.cli.tables import print_table
+from app.core.changes import KINDS
+from app.core.naming import Lookup
+from app.core.operations import operation_names
+from app.core.types import Document
 from app.history.domain import Filters, filters_of
 from app.history.store import History
 from app.http.context import current
 from app.http.json import encode
-from app.naming import Lookup
-from app.operations import operation_names
 from app.players.store import Players
-from app.types import Document
 from app.users.store import Users
 
 PAGE = 100

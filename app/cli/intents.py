@@ -11,13 +11,13 @@ from typing import Any
 import click
 from flask import current_app
 
-from app import execution
-from app.changes import Applied, Intent, Origin
+from app.auth import execution
+from app.core.changes import Applied, Intent, Origin
+from app.core.naming import parse_guid
+from app.core.operations import Operation
 from app.http.intents import LONGEST_REASON
 from app.http.masking import masked
 from app.http.parser import load
-from app.naming import parse_guid
-from app.operations import Operation
 
 log = logging.getLogger("quartermaster")
 

@@ -9,23 +9,23 @@ from typing import Any
 import click
 from flask.cli import AppGroup
 
-from app.api_keys.domain import LIFETIME
-from app.api_keys.management import (
+from app.cli.accounts import minute
+from app.cli.intents import intent, reason_option, report
+from app.core.errors import Invalid
+from app.core.naming import Lookup, parse_guid, printable
+from app.core.permissions import scope_texts
+from app.core.types import Document
+from app.http.context import current
+from app.http.parser import load
+from app.users.api_keys.domain import LIFETIME
+from app.users.api_keys.management import (
     create_key,
     list_keys,
     revoke_key,
     rotate_key,
 )
-from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
-from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
-from app.auth.permissions import scope_texts
-from app.cli.accounts import minute
-from app.cli.intents import intent, reason_option, report
-from app.errors import Invalid
-from app.http.context import current
-from app.http.parser import load
-from app.naming import Lookup, parse_guid, printable
-from app.types import Document
+from app.users.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
+from app.users.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
 from app.users.store import Users
 
 users = current(Users)

@@ -11,7 +11,7 @@ import click
 
 import config
 from app.auth.tokens import signing_keys
-from app.errors import Conflict
+from app.core.errors import Conflict
 from app.http import logs
 from app.server import granian_server, startup
 from app.server.gunicorn_server import GunicornServer

@@ -9,19 +9,21 @@ from typing import Any
 import click
 from flask.cli import AppGroup
 
-from app.auth.permissions import LIMIT_NAMES, RIGHTS, Permission, Rights, rights_of_role
-from app.auth.shipped_roles import ADMINISTRATOR
 from app.cli.intents import intent, make, reason_option, report
+from app.core.naming import Lookup, printable
+from app.core.operations import Operation
+from app.core.penalties import BAN
+from app.core.permissions import LIMIT_NAMES, RIGHTS, Permission, Rights, rights_of_role
+from app.core.shipped_roles import ADMINISTRATOR
+from app.core.types import Document
 from app.http.context import current, setting
-from app.moderation.domain import READS, lift
-from app.moderation.operations import LIFT
-from app.moderation.penalties import BAN
-from app.naming import Lookup, printable
-from app.oauth.sign_ins import allow_password
-from app.operations import Operation
-from app.second_factor.operations import RESET_SIGN_IN
-from app.staff.domain import public_role, public_staff
-from app.staff.operations import (
+from app.users.domain import require_email
+from app.users.moderation.domain import READS, lift
+from app.users.moderation.operations import LIFT
+from app.users.oauth.sign_ins import allow_password
+from app.users.second_factor.operations import RESET_SIGN_IN
+from app.users.staff.domain import public_role, public_staff
+from app.users.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
     DISABLE_ACCOUNT,
@@ -29,9 +31,7 @@ from app.staff.operations import (
     REMOVE_ROLE,
     SET_ROLES,
 )
-from app.staff.store import Roles, Staff
-from app.types import Document
-from app.users.domain import require_email
+from app.users.staff.store import Roles, Staff
 from app.users.store import RECORD, Users
 
 accounts = current(Staff)

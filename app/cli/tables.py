@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-from app.naming import printable
+from app.core.naming import printable
 
 
 def print_table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:

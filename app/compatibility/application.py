@@ -13,12 +13,12 @@ from typing import Any
 
 from flask import Flask, Response
 
+from app.catalogue.domain import NotInCatalogue
 from app.compatibility.responses import COMPLETIONS, complete_with
 from app.compatibility.views import REPLACEMENTS
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.naming import with_hyphens
 from app.http.errors import answer
-from app.naming import with_hyphens
-from app.objects.domain import NotInCatalogue
 from app.users.domain import WrongPassword
 
 INTERSECT = "intersect"

@@ -9,12 +9,12 @@ from typing import Any, cast
 import orjson
 from flask import Response
 
+from app.catalogue.store import Objects
+from app.core.penalties import BAN, is_in_force
+from app.core.types import Document, whole
 from app.http.context import current
 from app.http.json import json_response
-from app.moderation.penalties import BAN, is_in_force
-from app.objects.store import Objects
 from app.players.store import Players
-from app.types import Document, whole
 from app.users.store import Users
 
 # These clients show this as "never"; null would crash them.

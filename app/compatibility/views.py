@@ -10,23 +10,23 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import KeyAccess, Permission
+from app.catalogue.domain import entry, parse_type
+from app.catalogue.store import Objects
 from app.compatibility.responses import data_type
-from app.errors import Invalid, NotFound
+from app.core.errors import Invalid, NotFound
+from app.core.naming import Lookup
+from app.core.paging import Page, Window
+from app.core.penalties import BAN, MUTE, Penalty, is_in_force
+from app.core.permissions import KeyAccess, Permission
+from app.core.types import Document
 from app.game.actions.domain import ActionFailed
 from app.http.api import Blueprint, Schema
 from app.http.context import current
 from app.http.fields import QueryInteger
 from app.http.json import json_response
 from app.http.lists import ASCENDING, PAGE_MAX, PAGE_SIZE, PageNumberArgs, legacy_list, paged_list
-from app.moderation.penalties import BAN, MUTE, Penalty, is_in_force
-from app.naming import Lookup
-from app.objects.domain import entry, parse_type
-from app.objects.store import Objects
-from app.paging import Page, Window
 from app.players.schemas import PlayerListArgs
 from app.players.store import Players
-from app.types import Document
 from app.users.store import Users
 
 # The default of a variable by its data type: a boolean, an integer or a text.

@@ -25,7 +25,7 @@ from app.console.session import second_factor, sign_in
 from app.console.session.sessions import SAFE_METHODS
 from app.console.staff import views as staff
 from app.console.users import views as users
-from app.errors import NotFound
+from app.core.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from app.auth.permissions import KeyAccess, Permission, SignedIn
 from app.auth.spending import limits_today
 from app.auth.views import read_route
+from app.core.permissions import KeyAccess, Permission, SignedIn
+from app.core.types import Document
 from app.game.schemas import (
     STAT_NAMES,
     STATS,
@@ -21,7 +22,6 @@ from app.game.schemas import (
 from app.http.api import Blueprint
 from app.http.context import current, setting
 from app.players.store import Players
-from app.types import Document
 
 ABOUT = "The game: its name, its state and its settings."
 # The master process imports this before it forks, so it is the same in all of its workers.

@@ -7,23 +7,23 @@ from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.auth.spending import spend
-from app.changes import KINDS, Applied, Intent
+from app.catalogue.store import ObjectKey, Objects
+from app.core.changes import KINDS, Applied, Intent
+from app.core.naming import Lookup
+from app.core.operations import OwnInverse, Store
+from app.core.paging import CursorPage
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.history.domain import filters_of, inverse_of
 from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import intent, previewed_intent
-from app.naming import Lookup
-from app.objects.store import ObjectKey, Objects
-from app.operations import OwnInverse, Store
-from app.paging import CursorPage
 from app.players.store import Players
-from app.types import Document
+from app.players.variables.domain import GLOBAL
 from app.users.store import Users
-from app.variables.domain import GLOBAL
 
 # The kinds of subjects whose history needs a permission of its own.
 NEEDED = {"user": Permission.USERS_READ, "role": Permission.STAFF_MANAGE}

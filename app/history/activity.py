@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from app.core.paging import Page, Window
+from app.core.types import Document
 from app.history.store import History
-from app.oauth.store import RefreshTokens
-from app.paging import Page, Window
-from app.types import Document
+from app.users.oauth.store import RefreshTokens
 
 SIGN_IN = "sign-in"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.errors import Conflict
-from app.naming import Lookup, name_key
-from app.operations import Inverse, NotUndoable, OwnInverse, find_inverse, find_operation
+from app.core.errors import Conflict
+from app.core.naming import Lookup, name_key
+from app.core.operations import Inverse, NotUndoable, OwnInverse, find_inverse, find_operation
+from app.core.types import Document
 from app.storage.search_fields import words
-from app.types import Document
 
 # The fields of an entry that are served unchanged; the others are for searching.
 SERVED = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.auth.permissions import Permission
+from app.core.operations import ANY, BY_CHANGES, BatchRow, Operation, no_items
+from app.core.permissions import Permission
 from app.history.schemas import UndoRowArgs
-from app.operations import ANY, BY_CHANGES, BatchRow, Operation, no_items
 
 UNDO = Operation(
     name="undo",

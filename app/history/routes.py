@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.permissions import Permission
+from app.auth.execution import change_route
 from app.auth.views import read_route
-from app.errors import AlreadyUndone, NotFound
-from app.execution import change_route
+from app.core.errors import AlreadyUndone, NotFound
+from app.core.naming import Lookup
+from app.core.paging import Page
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
 from app.history.activity import Activity
 from app.history.domain import CannotUndo, public_entry
@@ -28,14 +31,11 @@ from app.http.context import current
 from app.http.intents import answer
 from app.http.json import json_response
 from app.http.lists import PageNumberArgs, cursor_response, page_size, paged_list
-from app.items.undo import Spent
-from app.naming import Lookup
-from app.openapi.examples import ENTRY, ITEM, UNDO_ENTRY
-from app.paging import Page
+from app.http.openapi.examples import ENTRY, ITEM, UNDO_ENTRY
+from app.players.items.undo import Spent
 from app.players.store import Players
-from app.types import Document
+from app.players.variables.domain import ChangedSince
 from app.users.store import Users
-from app.variables.domain import ChangedSince
 
 ABOUT = "Who changed what, when and why, and undo."
 ABOUT_LOGS = "What happened to a user or a player; history has the details."

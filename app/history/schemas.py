@@ -3,13 +3,13 @@ from __future__ import annotations
 from marshmallow import fields
 from marshmallow.validate import Length
 
-from app.changes import KINDS
+from app.core.changes import KINDS
+from app.core.naming import NAME_LENGTH
+from app.core.operations import operation_names
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, page_of
-from app.naming import NAME_LENGTH
-from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
-from app.operations import operation_names
+from app.http.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
 
 AT = "2026-01-31T19:04:21.250Z"
 

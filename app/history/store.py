@@ -9,20 +9,20 @@ import pymongo
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from app.errors import AlreadyUndone, NotFound
+from app.core.errors import AlreadyUndone, NotFound
+from app.core.operations import operation_names
+from app.core.paging import CursorPage
+from app.core.types import Document
 from app.history.domain import (
     SERVED,
     Filters,
     may_be_undone,
     public_entry,
 )
-from app.operations import operation_names
-from app.paging import CursorPage
 from app.storage.client import Storage
 from app.storage.history import HISTORY
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST, Position
-from app.types import Document
 
 WALK_BATCH = 500
 # A page that counts changes does not wait longer.

@@ -10,7 +10,7 @@ import flask
 import flask_smorest
 import marshmallow
 
-from app.errors import KeyReused, QuartermasterError
+from app.core.errors import KeyReused, QuartermasterError
 from app.http.fields import Integer, List, Text
 from app.http.parser import RequestParser
 

@@ -7,7 +7,7 @@ import hashlib
 from itsdangerous import BadData, Signer
 from itsdangerous.encoding import base64_decode, base64_encode
 
-from app.errors import InvalidCursor
+from app.core.errors import InvalidCursor
 
 
 class Cursors:

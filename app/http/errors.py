@@ -9,8 +9,8 @@ from typing import Any
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from app import metrics
-from app.errors import (
+from app.core import metrics
+from app.core.errors import (
     Conflict,
     Forbidden,
     Invalid,
@@ -111,7 +111,9 @@ def codes() -> dict[str, int]:
         kinds = [base]
         for kind in kinds:
             # Errors of these rooms appear on pages or at the command line only.
-            if not kind.__module__.startswith(("app.console", "app.openid", "app.maintenance")):
+            if not kind.__module__.startswith(
+                ("app.console", "app.users.openid", "app.maintenance")
+            ):
                 found[kind.code] = status
                 kinds += kind.__subclasses__()
     return dict(sorted(found.items()))

@@ -9,7 +9,7 @@ from typing import Any
 from marshmallow import fields
 from marshmallow.validate import Range
 
-from app.naming import NIL, is_visible, parse_guid
+from app.core.naming import NIL, is_visible, parse_guid
 
 INT64 = 2**63
 # Names contain no control characters, and MongoDB rejects a pattern with NUL.

@@ -10,16 +10,16 @@ from urllib.parse import unquote
 import orjson
 from flask import Response, current_app
 
-from app.changes import Applied, Intent, Origin
-from app.errors import Invalid
+from app.core.changes import Applied, Intent, Origin
+from app.core.errors import Invalid
+from app.core.naming import is_visible
+from app.core.operations import Operation
+from app.core.types import Document
 from app.http.context import current_environ
 from app.http.fields import NO_CONTROLS
 from app.http.json import json_response
 from app.http.masking import masked
 from app.http.tracing import CALLER, request_id
-from app.naming import is_visible
-from app.operations import Operation
-from app.types import Document
 
 LONGEST_KEY = 255
 # Keys of rows of batches and of approved requests begin so. With the same key, somebody could keep

@@ -8,9 +8,9 @@ from typing import Any
 from marshmallow import INCLUDE, Schema, ValidationError
 from marshmallow.fields import Boolean, Field, Integer, Nested, String
 
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.naming import with_hyphens
 from app.http.fields import DIGITS, Guid
-from app.naming import with_hyphens
 
 ONCE = "Must be given once."
 # How lenient bodies write booleans.

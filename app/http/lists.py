@@ -9,13 +9,13 @@ import marshmallow
 from flask import Response, after_this_request, current_app, request
 from marshmallow import ValidationError, validates_schema
 
+from app.core.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
+from app.core.paging import CursorPage, Page, Window
 from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.fields import NO_CONTROLS, Integer, List, QueryInteger, Text
 from app.http.json import json_response
-from app.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
-from app.paging import CursorPage, Page, Window
 
 # The largest page number whose offset still fits MongoDB's skip.
 PAGE_MAX = 2**53

@@ -19,7 +19,7 @@ from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 from werkzeug.formparser import FormDataParser
 
-from app.errors import Invalid
+from app.core.errors import Invalid
 from app.http.lenient import (
     DEFAULTS,
     fault_sentence,

@@ -6,8 +6,8 @@ from typing import Any
 
 from werkzeug.routing import BaseConverter
 
-from app.errors import Invalid
-from app.naming import NIL, Lookup, parse_guid
+from app.core.errors import Invalid
+from app.core.naming import NIL, Lookup, parse_guid
 
 
 class LookupConverter(BaseConverter):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from flask import Flask, Response
 
-from app import metrics
+from app.core import metrics
+from app.core.types import Document
 from app.http.json import json_response
-from app.types import Document
 
 
 def register(

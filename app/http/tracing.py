@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flask import has_request_context, request
 from werkzeug.wsgi import get_path_info
 
-from app import metrics
+from app.core import metrics
 from app.http.context import SERVICES, current_environ, services_in_use
 from app.http.masking import MASK, masked
 

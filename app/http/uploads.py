@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from flask import Response, copy_current_request_context, current_app, request
 
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.limits import Limiter
+from app.core.request_scope import resumable, working
 from app.http.context import current
 from app.http.lenient import refuse_repeated
 from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces
-from app.limits import Limiter
-from app.request_scope import resumable, working
 
 # The pieces of a response body, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import IO
 
+from app.core.progress import progress
+from app.core.types import Document
 from app.maintenance.store import (
     SNAPSHOT_WINDOW,
     Collection,
@@ -22,9 +24,7 @@ from app.maintenance.store import (
     snapshot,
     snapshot_seconds,
 )
-from app.progress import progress
 from app.storage.client import Storage
-from app.types import Document
 
 FORMAT = 1
 MANIFEST = "manifest.json"

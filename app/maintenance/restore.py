@@ -17,19 +17,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from app.changes import Intent
+from app.core.changes import Intent
+from app.core.errors import Conflict
+from app.core.progress import progress
+from app.core.types import Document
 from app.database import COLLECTIONS
-from app.errors import Conflict
 from app.maintenance import store
 from app.maintenance.backup import FORMAT, MANIFEST
 from app.privacy.store import Erasures
-from app.progress import progress
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT, FIRST
 from app.storage.schema.upgrade import UpgradeRefused
-from app.types import Document
 
 # The limits of MongoDB, in bytes.
 SMALLEST, LARGEST = 5, 16 * 1024 * 1024

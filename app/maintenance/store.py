@@ -15,14 +15,14 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
-from app.errors import Conflict
+from app.core.errors import Conflict
+from app.core.types import Document
 from app.storage import bulk
 from app.storage.client import LONG_WORK_SECONDS, Storage
 from app.storage.events import LEASE, LEASE_TIME, LOCKS
 from app.storage.fence import ERASURES
 from app.storage.schema.migrations import RESTORING, VERSIONS, version_of
 from app.storage.schema.upgrade import GONE_OF_ERASURES
-from app.types import Document
 
 BATCH = 1000
 PAUSE_SECONDS = 0.5

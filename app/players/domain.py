@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.auth.api_keys import PREFIX
-from app.changes import (
+from app.core.changes import (
     ABSENT,
     BOOKKEEPING,
     FORMER_FIELD,
@@ -17,10 +17,9 @@ from app.changes import (
     is_same_value,
     restored,
 )
-from app.errors import Conflict, Damaged, Invalid, InvalidField
-from app.former_names import carry_names
-from app.http.masking import masked
-from app.naming import (
+from app.core.errors import Conflict, Damaged, Invalid, InvalidField
+from app.core.former_names import carry_names
+from app.core.naming import (
     NAME_LENGTH,
     NIL,
     compose,
@@ -30,6 +29,8 @@ from app.naming import (
     name_key,
     parse_guid,
 )
+from app.core.types import Document, whole
+from app.http.masking import masked
 from app.storage.schema.shapes import (
     ARRAY,
     COUNT,
@@ -47,7 +48,6 @@ from app.storage.schema.shapes import (
     map_of,
     object_shape,
 )
-from app.types import Document, whole
 
 SLOT: Document = {
     **object_shape(

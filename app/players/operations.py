@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.auth.permissions import Permission
-from app.changes import Applied, Intent
-from app.http.context import current, setting
-from app.naming import Lookup
-from app.objects.store import Objects
-from app.operations import (
+from app.catalogue.store import Objects
+from app.core.changes import Applied, Intent
+from app.core.naming import Lookup
+from app.core.operations import (
     BY_CHANGES,
     BatchRow,
     Inverse,
@@ -19,6 +17,9 @@ from app.operations import (
     UnknownItems,
     no_items,
 )
+from app.core.permissions import Permission
+from app.core.types import Document
+from app.http.context import current, setting
 from app.players.deletion.store import Deletions
 from app.players.domain import (
     DELETED_AT,
@@ -36,7 +37,6 @@ from app.players.schemas import (
     SetLevelArgs,
 )
 from app.players.store import Players
-from app.types import Document
 
 deletions = current(Deletions)
 objects = current(Objects)

@@ -6,16 +6,17 @@ from functools import partial
 
 from flask import Response
 
-from app.auth.permissions import Permission
+from app.auth.execution import change_route
 from app.auth.views import read_route
-from app.execution import change_route
+from app.core.naming import Lookup
+from app.core.paging import Page, Window
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
-from app.naming import Lookup
-from app.openapi.examples import PLAYER
-from app.paging import Page, Window
+from app.http.openapi.examples import PLAYER
 from app.players.deletion.store import Deletions
 from app.players.domain import PlayerNameTaken, PlayerOnline, ranks
 from app.players.operations import DELETE, RENAME, SET_CLASS, SET_LEVEL
@@ -34,7 +35,6 @@ from app.players.schemas import (
     RankedPlayerPageSchema,
 )
 from app.players.store import Players
-from app.types import Document
 
 PREFIX = "/api/v1/players"
 ABOUT = "Player characters, what they own, and what they know."

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from marshmallow import INCLUDE
 
+from app.core.naming import NAME_LENGTH
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, STATS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
@@ -14,8 +15,7 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
-from app.naming import NAME_LENGTH
-from app.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
+from app.http.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 
 
 class PlayerSchema(Schema):

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from pymongo import ReturnDocument
 from pymongo.errors import OperationFailure, PyMongoError
 
-from app.changes import Applied, Change, Intent, Rule
-from app.errors import NotFound, OutcomeUnknown
-from app.former_names import KEY_PATH, only_one
-from app.naming import Lookup
-from app.paging import Page, Window
+from app.core.changes import Applied, Change, Intent, Rule
+from app.core.errors import NotFound, OutcomeUnknown
+from app.core.former_names import KEY_PATH, only_one
+from app.core.naming import Lookup
+from app.core.paging import Page, Window
+from app.core.types import Document, whole
 from app.players.domain import (
     NAME_FIELDS,
     RECORD,
@@ -40,7 +41,6 @@ from app.storage.paging.pages import NAME_TAILS
 from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import GUID, MOMENT, object_shape
-from app.types import Document, whole
 
 # The orders of lists, by field and direction, each with its index.
 ORDERS = {

@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from app.auth.api_keys import keys_of
-from app.changes import ABSENT, Change
-from app.errors import Conflict, InvalidField, Unavailable
-from app.former_names import former_emails, former_names
-from app.moderation.penalties import BAN, MUTE
-from app.naming import compose, parse_guid
-from app.operations import all_operations
+from app.core.changes import ABSENT, Change
+from app.core.errors import Conflict, InvalidField, Unavailable
+from app.core.former_names import former_emails, former_names
+from app.core.naming import compose, parse_guid
+from app.core.operations import all_operations
+from app.core.penalties import BAN, MUTE
+from app.core.types import Document, whole
 from app.storage.search_fields import history_document
 from app.storage.update_from_difference import value_at
-from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
 
 ERASED = "(erased)"

@@ -6,19 +6,19 @@ from functools import partial
 from time import monotonic
 
 from app.auth import guard
-from app.auth.permissions import RIGHTS
 from app.auth.spending import refuse_unknown
-from app.changes import Applied, Intent
-from app.errors import NotFound
+from app.core.changes import Applied, Intent
+from app.core.errors import NotFound
+from app.core.naming import Lookup, name_key
+from app.core.permissions import RIGHTS
+from app.core.request_scope import renew_time_limit
+from app.core.types import Document
 from app.http.context import current
-from app.naming import Lookup, name_key
 from app.players.domain import PlayerOnline
 from app.players.store import Players
 from app.privacy.domain import NotConfirmed, OwnAccount
 from app.privacy.store import Erasures
-from app.request_scope import renew_time_limit
-from app.staff.store import Roles
-from app.types import Document
+from app.users.staff.store import Roles
 from app.users.store import Users
 
 erasures = current(Erasures)

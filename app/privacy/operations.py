@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.auth.permissions import Permission
+from app.core.permissions import Permission
 from app.privacy.domain import ERASE, EXPORT, OwnAccount
 from app.privacy.erasing import begin, preview_erasure, refuse_limits
 from app.privacy.schemas import EraseArgs

@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.api_keys.domain import public_keys
 from app.approvals.domain import public_approval
 from app.approvals.store import Approvals
 from app.auth.api_keys import keys_of
 from app.batches.changes import row_arguments
 from app.batches.domain import public_batch, public_row
 from app.batches.store import Batches
-from app.changes import KINDS, Applied, Intent
+from app.core.changes import KINDS, Applied, Intent
+from app.core.naming import Lookup
+from app.core.types import Document
 from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
-from app.game_events.domain import public_event
-from app.game_events.store import GameEvents
-from app.guilds.store import guilds_of
+from app.game.player_events.domain import public_event
+from app.game.player_events.store import GameEvents
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
-from app.items.store import Bags
-from app.naming import Lookup
-from app.notes.domain import as_map, is_note, public_note
-from app.oauth.domain import public_sign_in
-from app.oauth.store import RefreshTokens
 from app.players import domain as players
+from app.players.guilds.store import guilds_of
+from app.players.items.store import Bags
 from app.privacy.domain import note_export
 from app.storage.client import Storage
 from app.storage.extended_json import to_json
 from app.storage.limits import Budgets
-from app.types import Document
 from app.users import domain as users
+from app.users.api_keys.domain import public_keys
+from app.users.notes.domain import as_map, is_note, public_note
+from app.users.oauth.domain import public_sign_in
+from app.users.oauth.store import RefreshTokens
 from app.users.store import Users
 
 PAGE = 100

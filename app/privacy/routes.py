@@ -7,9 +7,10 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.changes import Applied
-from app.errors import NotFound
-from app.execution import change_route, execute
+from app.auth.execution import change_route, execute
+from app.core.changes import Applied
+from app.core.errors import NotFound
+from app.core.naming import Lookup
 from app.history.domain import Filters
 from app.history.store import History
 from app.http import tracing
@@ -18,9 +19,8 @@ from app.http.context import current
 from app.http.intents import change_headers, change_response, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
+from app.http.openapi.examples import PLAYER
 from app.http.uploads import Pieces, download
-from app.naming import Lookup
-from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
 from app.privacy.domain import (
     ERASE,

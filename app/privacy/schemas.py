@@ -4,7 +4,7 @@ from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
 from app.http.fields import Guid, Integer, List, Moment, Text
-from app.openapi.examples import USER, USER_ID
+from app.http.openapi.examples import USER, USER_ID
 
 AT = "2026-01-31T12:00:00Z"
 

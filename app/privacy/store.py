@@ -21,12 +21,14 @@ from pymongo import UpdateOne
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from app import metrics
-from app.changes import ABSENT, Applied, Intent
-from app.errors import NotFound, Unavailable
-from app.items.store import BAGS, Bags
-from app.limits import Limiter
+from app.core import metrics
+from app.core.changes import ABSENT, Applied, Intent
+from app.core.errors import NotFound, Unavailable
+from app.core.limits import Limiter
+from app.core.request_scope import renew_time_limit, working
+from app.core.types import Document
 from app.players import domain as players
+from app.players.items.store import BAGS, Bags
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     CLOSED_FIELDS,
@@ -37,13 +39,11 @@ from app.privacy.domain import (
     texts_naming,
 )
 from app.privacy.traces import RETURNED, TRACES, Person, Trace
-from app.request_scope import renew_time_limit, working
 from app.storage.bulk import batches
 from app.storage.changes import Changes
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, erased_people
 from app.storage.history import HISTORY
-from app.types import Document
 from app.users import domain as users
 from app.users.store import USERS
 

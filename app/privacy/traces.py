@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from app.approvals.store import APPROVALS
 from app.batches.collections import BATCH_ROWS, BATCHES, UNKNOWN
-from app.changes import ABSENT
+from app.core.changes import ABSENT
+from app.core.penalties import BAN, MUTE
+from app.core.types import Document
 from app.game.actions.store import ACTIONS
-from app.game_events.store import GAME_EVENTS
-from app.guilds.store import GUILDS, MEMBER
-from app.items.store import BAGS
-from app.moderation.penalties import BAN, MUTE
-from app.oauth.store import REFRESH_TOKENS
+from app.game.player_events.store import GAME_EVENTS
+from app.players.guilds.store import GUILDS, MEMBER
+from app.players.items.store import BAGS
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     ACTION_TEXTS,
@@ -34,7 +34,7 @@ from app.storage.history import HISTORY
 from app.storage.limits import BUDGETS, OF_ACCOUNTS, QUOTAS
 from app.storage.schema.plan import CollectionPlan
 from app.storage.search_fields import words
-from app.types import Document
+from app.users.oauth.store import REFRESH_TOKENS
 from app.users.store import USERS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
 from app.server import resources
 from config.base import Settings
 

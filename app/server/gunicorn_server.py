@@ -15,7 +15,7 @@ from gunicorn.glogging import Logger
 from prometheus_client.multiprocess import mark_process_dead
 
 import config
-from app import metrics
+from app.core import metrics
 from app.server import resources
 
 # gunicorn's warning about an invalid request: the reason, followed by the invalid part.

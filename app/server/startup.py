@@ -17,17 +17,17 @@ from pathlib import Path
 
 import click
 
+from app.core.errors import QuartermasterError
 from app.database import COLLECTIONS
-from app.demo.seed import prepare_demo
-from app.demo.world import World
-from app.errors import QuartermasterError
-from app.staff.store import missing_power_role
+from app.maintenance.demo.seed import prepare_demo
+from app.maintenance.demo.world import World
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
 from app.storage.schema import migrations, preparation
 from app.storage.schema.collections import UnfitServer, init_database
 from app.storage.schema.upgrade import UpgradeRefused
 from app.users.passwords import Passwords
+from app.users.staff.store import missing_power_role
 from config import SettingsError
 from config.base import Settings
 

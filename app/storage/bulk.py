@@ -19,9 +19,9 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from app.errors import Conflict, Invalid
+from app.core.errors import Conflict, Invalid
+from app.core.types import Document
 from app.storage.client import LONG_WORK_SECONDS
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

@@ -19,8 +19,8 @@ from bson import ObjectId
 from pymongo import UpdateOne
 from pymongo.errors import OperationFailure, WriteError
 
-from app import metrics
-from app.changes import (
+from app.core import metrics
+from app.core.changes import (
     ABSENT,
     Applied,
     Change,
@@ -32,7 +32,8 @@ from app.changes import (
     new_entry,
     within_size,
 )
-from app.errors import Damaged, NotFound, QuartermasterError, TooLarge, Unavailable
+from app.core.errors import Damaged, NotFound, QuartermasterError, TooLarge, Unavailable
+from app.core.types import Document, whole
 from app.storage.client import Storage
 from app.storage.commands import read_one
 from app.storage.errors import is_forbidden
@@ -40,7 +41,6 @@ from app.storage.fence import require_not_erased
 from app.storage.history import replay
 from app.storage.transactions import RunAgain, after_commit
 from app.storage.update_from_difference import difference
-from app.types import Document, whole
 
 # PathNotViable and DocumentValidationFailure: what is stored does not allow the change.
 NOT_APPLICABLE = (28, 121)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from pymongo.errors import PyMongoError
 
-from app.errors import Unavailable
+from app.core.errors import Unavailable
 from app.storage.errors import explain
 
 log = logging.getLogger("quartermaster")

@@ -17,9 +17,10 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
-from app.errors import QuartermasterError, Unavailable
-from app.naming import Lookup
-from app.request_scope import DatabasePlaces, RequestScope
+from app.core.errors import QuartermasterError, Unavailable
+from app.core.naming import Lookup
+from app.core.request_scope import DatabasePlaces, RequestScope
+from app.core.types import Document
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.commands import OurDatabase
 from app.storage.embedded.lease import Lease
@@ -28,7 +29,6 @@ from app.storage.history import Entries
 from app.storage.lifetime import Lifetime
 from app.storage.monitoring import CommandMetrics, Outage
 from app.storage.transactions import Transactions
-from app.types import Document
 
 # A game may store Code where a text belongs. In Python it is a str, but bson gives it no hash, so
 # sets and maps would refuse it. To decode another class would cost each read a third more CPU.

@@ -12,9 +12,9 @@ from typing import Any
 from pymongo.collection import Collection
 from pymongo.database import Database
 
-from app.request_scope import current_request_id
+from app.core.request_scope import current_request_id
+from app.core.types import Document
 from app.storage.transactions import current_transaction
-from app.types import Document
 
 
 class OurDatabase(Database[Document]):

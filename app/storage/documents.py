@@ -8,15 +8,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from app.changes import Applied, Intent, Rule, SubjectKind
-from app.errors import NotFound
-from app.former_names import KEY_PATH, without_former_names
-from app.paging import Page, Window
+from app.core.changes import Applied, Intent, Rule, SubjectKind
+from app.core.errors import NotFound
+from app.core.former_names import KEY_PATH, without_former_names
+from app.core.paging import Page, Window
+from app.core.types import Document
 from app.storage.changes import Changes, Decision
 from app.storage.client import Storage, by_key
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
-from app.types import Document
 
 
 class ChangeableDocuments:

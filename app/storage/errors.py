@@ -16,8 +16,8 @@ from pymongo.errors import (
     WTimeoutError,
 )
 
-from app import metrics
-from app.errors import Unavailable
+from app.core import metrics
+from app.core.errors import Unavailable
 
 DatabaseError = PyMongoError
 

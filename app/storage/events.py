@@ -31,13 +31,13 @@ from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
-from app.changes import KINDS
+from app.core.changes import KINDS
+from app.core.types import Document
 from app.storage.client import LONG_WORK_SECONDS, Storage
 from app.storage.errors import explain
 from app.storage.history import HISTORY
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, COUNT, MOMENT, STAMP, TEXT, object_shape
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

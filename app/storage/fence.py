@@ -14,11 +14,11 @@ from typing import Any
 
 from pymongo.collection import Collection
 
-from app.errors import Conflict, Unauthorized
+from app.core.errors import Conflict, Unauthorized
+from app.core.types import Document
 from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.schema.shapes import ARRAY, GUID, MOMENT, object_shape
-from app.types import Document
 
 # Kept for ever, and in every backup: with them, db check finds erased people who have returned.
 ERASURES = CollectionPlan(

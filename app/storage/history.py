@@ -13,16 +13,16 @@ from typing import Any
 from pymongo.database import Database
 from pymongo.read_preferences import ReadPreference
 
-from app import metrics
-from app.changes import Applied, Intent
-from app.errors import AlreadyUndone, KeyReused, NotFound
-from app.naming import name_key
+from app.core import metrics
+from app.core.changes import Applied, Intent
+from app.core.errors import AlreadyUndone, KeyReused, NotFound
+from app.core.naming import name_key
+from app.core.types import Document
 from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import history_document
 from app.storage.transactions import after_commit
-from app.types import Document
 
 NAME = "history"
 # The index of named documents with notes of staff, which are few.

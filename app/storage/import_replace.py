@@ -15,13 +15,13 @@ from bson.codec_options import CodecOptions
 from pymongo import InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from app.changes import BOOKKEEPING, Intent, SubjectKind, field_changes
-from app.errors import Busy
+from app.core.changes import BOOKKEEPING, Intent, SubjectKind, field_changes
+from app.core.errors import Busy
+from app.core.types import Document
 from app.storage.bulk import not_written, portions
 from app.storage.changes import Changes
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, require_not_erased
-from app.types import Document
 
 # The most documents and bytes in one transaction, which must end within its lifetime.
 PORTION, PORTION_BYTES = 500, 4 * 1024 * 1024

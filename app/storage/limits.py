@@ -17,12 +17,12 @@ from typing import NamedTuple
 from pymongo import ReturnDocument, WriteConcern
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from app.errors import RateLimited
+from app.core.errors import RateLimited
+from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.clock import Clock
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import COUNT, MOMENT, TEXT, object_shape
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

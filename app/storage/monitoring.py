@@ -14,7 +14,7 @@ from pymongo.monitoring import (
     CommandSucceededEvent,
 )
 
-from app import metrics
+from app.core import metrics
 from app.storage.errors import DUPLICATE_KEY, reason
 
 log = logging.getLogger("quartermaster")

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from app.naming import name_key, parse_guid
-from app.operations import object_arguments, object_fields
-from app.types import Document
+from app.core.naming import name_key, parse_guid
+from app.core.operations import object_arguments, object_fields
+from app.core.types import Document
 
 MOST_WORDS = 100
 _WORD = re.compile(r"\w+")

@@ -29,12 +29,12 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, 
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from app import metrics
-from app.errors import Busy, OutcomeUnknown, QuartermasterError, Unavailable
-from app.request_scope import wait_deadline
+from app.core import metrics
+from app.core.errors import Busy, OutcomeUnknown, QuartermasterError, Unavailable
+from app.core.request_scope import wait_deadline
+from app.core.types import Document
 from app.storage.errors import lacks_sessions
 from app.storage.turns import Turns
-from app.types import Document
 
 SNAPSHOT, MAJORITY = ReadConcern("snapshot"), WriteConcern("majority")
 # Less than the database timeout of a request, so that the last try is not cut short.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.changes import ABSENT, is_same_value
-from app.types import Document
+from app.core.changes import ABSENT, is_same_value
+from app.core.types import Document
 
 
 def difference(old: Document, new: Mapping[str, Any]) -> Document:

@@ -9,13 +9,19 @@ from typing import Any
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import Guess, guess_by_caller, unknown_account
-from app.auth.permissions import RIGHTS
-from app.changes import Applied, Intent
-from app.errors import Conflict, InvalidCredentials, KeyNotAllowed, NotFound, QuartermasterError
+from app.core.changes import Applied, Intent
+from app.core.errors import (
+    Conflict,
+    InvalidCredentials,
+    KeyNotAllowed,
+    NotFound,
+    QuartermasterError,
+)
+from app.core.naming import Lookup, email_as_sent, name_key
+from app.core.permissions import RIGHTS
+from app.core.types import Document
 from app.http.context import current, setting
-from app.naming import Lookup, email_as_sent, name_key
 from app.storage.limits import Limits
-from app.types import Document
 from app.users.domain import (
     ResetCodes,
     WrongCode,

@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from app.auth.permissions import role_names
-from app.changes import Change, SubjectKind
-from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
-from app.former_names import carry_emails, carry_names
-from app.moderation.penalties import BAN, MUTE, is_in_force
-from app.naming import (
+from app.core.changes import Change, SubjectKind
+from app.core.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
+from app.core.former_names import carry_emails, carry_names
+from app.core.naming import (
     compose,
     domain_as_sent,
     email_key,
     holds_invisible,
     name_fields,
 )
+from app.core.penalties import BAN, MUTE, is_in_force
+from app.core.permissions import role_names
+from app.core.types import Document
 from app.storage.schema.shapes import (
     ARRAY,
     COUNT,
@@ -37,7 +38,6 @@ from app.storage.schema.shapes import (
     map_of,
     object_shape,
 )
-from app.types import Document
 
 POWER_FLAGS = (
     "Editor",

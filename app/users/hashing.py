@@ -10,9 +10,9 @@ from threading import Lock
 from cachetools import TTLCache
 
 from app.auth.guesses import Guess
-from app.errors import QuartermasterError, Unavailable
-from app.limits import Limiter
-from app.request_scope import working
+from app.core.errors import QuartermasterError, Unavailable
+from app.core.limits import Limiter
+from app.core.request_scope import working
 from app.users.passwords import Passwords
 
 CACHE_SIZE = 10_000

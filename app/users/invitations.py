@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from app.auth.guesses import guess_by_address, unknown_account
-from app.changes import Applied, Intent, Origin
-from app.errors import Conflict, EmailTaken, NameTaken, NotFound
+from app.core.changes import Applied, Intent, Origin
+from app.core.errors import Conflict, EmailTaken, NameTaken, NotFound
+from app.core.naming import Lookup
 from app.http.context import current, setting
 from app.http.tracing import request_id
-from app.naming import Lookup
 from app.users import accounts
 from app.users.domain import (
     ResetCodes,

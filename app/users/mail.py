@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from flask import Flask, render_template, request
 from flask_mail import BadHeaderError, Connection, Mail, Message
 
-from app import metrics
-from app.errors import Unavailable
-from app.limits import Limiter
-from app.naming import email_as_sent
-from app.request_scope import renew_time_limit, working
-from app.types import Document
+from app.core import metrics
+from app.core.errors import Unavailable
+from app.core.limits import Limiter
+from app.core.naming import email_as_sent
+from app.core.request_scope import renew_time_limit, working
+from app.core.types import Document
 
 # What an error calls the mail of a template.
 NOUNS = {"reset": "Password reset email", "invitation": "The invitation"}

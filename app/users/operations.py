@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.auth.permissions import Need, Permission
-from app.changes import Applied, Intent
+from app.core.changes import Applied, Intent
+from app.core.naming import Lookup
+from app.core.operations import NotUndoable, Operation, no_items
+from app.core.permissions import Need, Permission
+from app.core.types import Document
 from app.http.context import current
-from app.naming import Lookup
-from app.operations import NotUndoable, Operation, no_items
-from app.types import Document
 from app.users import accounts
 from app.users.domain import require_email, require_username
 from app.users.schemas import (

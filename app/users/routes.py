@@ -9,20 +9,22 @@ from flask import Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import guard
-from app.auth.permissions import Permission
+from app.auth.execution import change_route, execute
 from app.auth.views import read_route
-from app.changes import Applied
-from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
-from app.execution import change_route, execute
+from app.core.changes import Applied
+from app.core.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
+from app.core.naming import Lookup
+from app.core.paging import Page, Window
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, intent
 from app.http.lists import ASCENDING, LegacyListArgs, legacy_list, paged_list
-from app.naming import Lookup
-from app.paging import Page, Window
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
-from app.types import Document
+from app.players.variables.domain import variable_records
+from app.players.variables.schemas import VariableSchema
 from app.users import accounts
 from app.users.domain import (
     SignInOfStaff,
@@ -59,8 +61,6 @@ from app.users.schemas import (
     UserSchema,
 )
 from app.users.store import Users
-from app.variables.domain import variable_records
-from app.variables.schemas import VariableSchema
 
 PREFIX = "/api/v1/users"
 

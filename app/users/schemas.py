@@ -13,7 +13,7 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
-from app.openapi.examples import EMAIL, USER, USER_ID
+from app.http.openapi.examples import EMAIL, USER, USER_ID
 
 CODE = "The valid reset code, for callers with the role users.manage; else null."
 # Not all regex dialects of clients know \p{L}; for ASCII this is the whole rule.

@@ -11,13 +11,14 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from app.auth.permissions import RIGHTS
-from app.changes import Applied, Intent, Rule
-from app.errors import EmailTaken, NameTaken, NotFound
-from app.former_names import KEY_PATH, only_one
-from app.moderation.penalties import BAN, BAN_STATE, MUTE, Penalty
-from app.naming import Lookup, email_key, name_key
-from app.paging import Page, Window
+from app.core.changes import Applied, Intent, Rule
+from app.core.errors import EmailTaken, NameTaken, NotFound
+from app.core.former_names import KEY_PATH, only_one
+from app.core.naming import Lookup, email_key, name_key
+from app.core.paging import Page, Window
+from app.core.penalties import BAN, BAN_STATE, MUTE, Penalty
+from app.core.permissions import RIGHTS
+from app.core.types import Document
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.changes import fresh_version
 from app.storage.client import Storage
@@ -26,7 +27,6 @@ from app.storage.history import NOTED
 from app.storage.paging.orders import Order
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.transactions import after_commit
-from app.types import Document
 from app.users.domain import (
     SHAPE,
     SUBJECT,

@@ -15,7 +15,7 @@ import orjson
 from pymongo import MongoClient, ReturnDocument
 
 from app.auth.tokens import AccessTokens
-from app.errors import Unauthorized
+from app.core.errors import Unauthorized
 from benchmarks.peers import giving
 from benchmarks.peers.shared import (
     CLIENT,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.auth.permissions import Permission
-from app.auth.roles import Role
-from app.auth.shipped_roles import new_role
+from app.core.permissions import Permission
+from app.core.roles import Role
+from app.core.shipped_roles import new_role
 from app.game.actions.store import Actions
 from tests.applications import service, written
 from tests.callers import Caller

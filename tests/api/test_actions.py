@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from app.auth.roles import Role
+from app.core.roles import Role
 from app.game.actions.schemas import ActionPageSchema, ActionSchema
 from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.roles import Role
+from app.core.roles import Role
 from app.history.activity import Happening, first_needed, merge_page
-from app.oauth.store import RefreshTokens
+from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, make_entry, numbered_guid
 

@@ -7,9 +7,9 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
-from app.auth.roles import Role
+from app.core.paging import Window
+from app.core.roles import Role
 from app.http.cursors import Cursors
-from app.paging import Window
 from app.players.store import ORDERS, Players
 from tests.factories import make_player
 from tests.tiers import some

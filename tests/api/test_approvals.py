@@ -12,9 +12,9 @@ import pytest
 
 import config
 from app.approvals.store import Approvals
-from app.auth.permissions import Permission
-from app.auth.shipped_roles import new_role
 from app.batches.background import BatchWorker
+from app.core.permissions import Permission
+from app.core.shipped_roles import new_role
 from app.players.store import Players
 from app.privacy.store import Erasures
 from tests.applications import service

@@ -14,9 +14,9 @@ import pytest
 from pymongo.errors import ServerSelectionTimeoutError
 
 from app.auth.guesses import is_failure
-from app.auth.roles import Role
-from app.errors import Forbidden, RateLimited, Unavailable
-from app.request_scope import DatabasePlaces, RequestScope, at_database
+from app.core.errors import Forbidden, RateLimited, Unavailable
+from app.core.request_scope import DatabasePlaces, RequestScope, at_database
+from app.core.roles import Role
 from app.storage.client import Storage
 from app.storage.limits import Limit, Limits
 from app.users.passwords import Passwords

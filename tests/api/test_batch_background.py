@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from app.auth.api_keys import new_secret
-from app.auth.roles import FLAGS, Role
 from app.batches.background import BatchWorker
 from app.batches.running import Runner
 from app.batches.store import Batches
+from app.core.roles import FLAGS, Role
 from tests.applications import service
 from tests.factories import NOW, make_key, numbered_guid, with_keys
 from tests.system.programs import wait_until

@@ -23,10 +23,10 @@ from app.batches.domain import NewBatch, PlannedTooLong, Row, row_key, undoes_no
 from app.batches.planning import Planner
 from app.batches.running import MOST_AT_ONCE, Runner
 from app.batches.store import Batches
-from app.changes import Origin
-from app.errors import Busy, Damaged, TooLarge
+from app.core.changes import Origin
+from app.core.errors import Busy, Damaged, TooLarge
+from app.core.request_scope import at_database
 from app.players.store import Players
-from app.request_scope import at_database
 from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller

@@ -7,15 +7,15 @@ from itertools import pairwise, product
 
 import pytest
 
-from app.auth.roles import Role
 from app.batches import choosing, rows
 from app.batches.choosing import Choosing
 from app.batches.domain import RETRIED, TooManyRows
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.operations import batch_operations
+from app.core.roles import Role
 from app.history.store import History
-from app.operations import batch_operations
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import WatchedBody

@@ -9,7 +9,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from app.auth.guesses import is_failure
-from app.errors import Forbidden, RateLimited
+from app.core.errors import Forbidden, RateLimited
 from app.storage.clock import READ_EVERY_SECONDS, DatabaseClock
 from app.storage.limits import MINUTE, Limit, Limits
 

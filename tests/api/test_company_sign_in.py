@@ -18,17 +18,17 @@ import requests
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from app.auth.roles import Role
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff
 from app.console.session import sign_in as sign_in_views
-from app.openid.provider import PLACES, Provider
-from app.openid.sign_ins import GroupRoles
-from app.second_factor.domain import new_recovery_codes
-from app.second_factor.vault import Vault
-from app.staff.store import Roles
+from app.core.roles import Role
 from app.storage.client import Storage
 from app.storage.limits import Marks
+from app.users.openid.provider import PLACES, Provider
+from app.users.openid.sign_ins import GroupRoles
+from app.users.second_factor.domain import new_recovery_codes
+from app.users.second_factor.vault import Vault
+from app.users.staff.store import Roles
 from tests.api.test_console_second_factor import hidden_fields, type_code
 from tests.applications import service
 from tests.console_visitor import PASSWORD, Visitor, page_of

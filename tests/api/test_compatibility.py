@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import config
-from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
-from app.oauth.store import RefreshTokens
+from app.core.roles import Role
+from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, guid, make_guild, numbered_guid, sha256
 from tests.game import playing

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.auth.roles import Role
 from app.batches.background import BatchWorker
+from app.core.roles import Role
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
 from tests.console_visitor import (

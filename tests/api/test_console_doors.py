@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 
 import config
-from app.auth.roles import FLAGS, Role
 from app.console.session.sessions import COOKIE
+from app.core.roles import FLAGS, Role
 from app.http.parser import FORM
-from app.oauth.store import RefreshTokens
+from app.users.oauth.store import RefreshTokens
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.auth.permissions import permissions_of_scopes
-from app.auth.roles import Role
+from app.core.permissions import permissions_of_scopes
+from app.core.roles import Role
 from tests.changes import entries_of
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, make_key, numbered_guid, with_keys

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.auth.roles import Role
+from app.core.roles import Role
+from app.game.samples.store import Samples
 from app.history.reports import store as reports
 from app.players.store import Players
-from app.samples.store import Samples
 from tests.applications import service
 from tests.console_visitor import page_of, visitor
 from tests.factories import guid, make_entry, make_object, make_player

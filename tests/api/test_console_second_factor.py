@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, timezone
 import pyotp
 import pytest
 
-from app.auth.roles import Role
-from app.second_factor.domain import RECOVERY_CODES, new_recovery_codes
-from app.second_factor.vault import Vault
+from app.core.roles import Role
 from app.users.mail import Mailer, MailNotSent
+from app.users.second_factor.domain import RECOVERY_CODES, new_recovery_codes
+from app.users.second_factor.vault import Vault
 from app.users.store import Users
 from tests.applications import service
 from tests.console_visitor import PASSWORD, TOKEN, Visitor, page_of, visitor

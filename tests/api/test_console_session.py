@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.auth.roles import Role
 from app.console.frame.files import files, gzip_file
 from app.console.session import sessions as session
 from app.console.session.sessions import COOKIE
+from app.core.roles import Role
 from app.http.parser import FORM
-from app.oauth.store import RefreshTokens
-from app.second_factor.vault import Vault
+from app.users.oauth.store import RefreshTokens
+from app.users.second_factor.vault import Vault
 from tests.applications import service
 from tests.console_visitor import (
     PASSWORD,

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from app.auth.permissions import Permission
-from app.auth.roles import Role
 from app.console.staff.forms import GROUPS
+from app.core.permissions import Permission
+from app.core.roles import Role
 from app.history.store import History
 from app.storage.client import Storage
 from tests.applications import service

@@ -9,7 +9,7 @@ from itertools import product
 import pymongo
 import pytest
 
-from app.paging import Window
+from app.core.paging import Window
 from app.players.store import ORDERS, Players
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.paging.pages import Pages

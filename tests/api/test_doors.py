@@ -8,9 +8,9 @@ import pytest
 import config
 from app.auth.api_keys import new_secret
 from app.auth.callers import Callers
-from app.auth.permissions import OLDER_SCOPES, permissions_named, permissions_of_scopes
-from app.auth.roles import Role
-from app.openapi.docs_page import SPECIFICATION
+from app.core.permissions import OLDER_SCOPES, permissions_named, permissions_of_scopes
+from app.core.roles import Role
+from app.http.openapi.docs_page import SPECIFICATION
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service

@@ -7,14 +7,14 @@ import pytest
 from pymongo.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
 
 from app.auth import guard
-from app.errors import Busy, Conflict, InvalidField, KeyReused, NotFound, QuartermasterError
+from app.core.errors import Busy, Conflict, InvalidField, KeyReused, NotFound, QuartermasterError
+from app.core.naming import Lookup
 from app.http.api import Blueprint, Schema
 from app.http.errors import body_of, codes, status_of
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
 from app.http.json import json_response
-from app.items.domain import NoRoom, NotEnoughItems
-from app.naming import Lookup
 from app.players.domain import SavedSince
+from app.players.items.domain import NoRoom, NotEnoughItems
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 

@@ -11,14 +11,14 @@ from flask.sessions import SecureCookieSessionInterface
 
 import config
 from app.auth import guard
-from app.auth.permissions import Permission
-from app.errors import NotFound
+from app.core.errors import NotFound
+from app.core.permissions import Permission
+from app.core.request_scope import arrival
 from app.http.api import AsyncView, Blueprint
 from app.http.context import current
 from app.http.tracing import request_id
 from app.http.uploads import download
 from app.players.store import Players
-from app.request_scope import arrival
 from app.storage.client import Storage
 
 BUG = ZeroDivisionError("a bug")

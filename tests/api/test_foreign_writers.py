@@ -8,8 +8,8 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
+from app.players.items.domain import Limits, NotEnoughItems, give, take
 from app.storage.client import Storage
 from tests.applications import service
 from tests.changes import change, entries_of, meant

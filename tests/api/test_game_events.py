@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.game_events.domain import NotLost, lost_slot, public_event
-from app.game_events.store import GameEvents
+from app.game.player_events.domain import NotLost, lost_slot, public_event
+from app.game.player_events.store import GameEvents
 from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller

@@ -12,8 +12,8 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError
 
 from app.__main__ import main
-from app.auth.roles import Role
-from app.items.domain import Limits, give
+from app.core.roles import Role
+from app.players.items.domain import Limits, give
 from tests.factories import guid, moment, sha256
 from tests.game import make_action
 

@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 
-from app.auth.roles import Role
+from app.core.roles import Role
 from app.game.actions.store import Actions
 from app.game.server import store
 from app.players.domain import FIELDS

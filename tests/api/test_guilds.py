@@ -4,8 +4,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.demo.catalogue import objects
-from app.demo.world import World
+from app.maintenance.demo.catalogue import objects
+from app.maintenance.demo.world import World
 from app.privacy.store import Erasures
 from tests.applications import service
 from tests.factories import NOW, guid, make_guild

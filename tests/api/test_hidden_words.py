@@ -6,8 +6,8 @@ import uuid
 import pytest
 
 import config
-from app.auth.roles import Role
 from app.batches.store import Batches
+from app.core.roles import Role
 from tests import tiers
 from tests.console_table import CONSOLE_DOORS, fields_of
 from tests.console_table import VALUES as CONSOLE_VALUES

@@ -7,11 +7,11 @@ import pytest
 import config
 from app import create_app
 from app.auth.api_keys import new_secret
-from app.auth.roles import Role
+from app.core.roles import Role
 from app.database import COLLECTIONS
-from app.demo import catalogue
-from app.demo.world import World as DemoWorld
-from app.openapi import examples
+from app.http.openapi import examples
+from app.maintenance.demo import catalogue
+from app.maintenance.demo.world import World as DemoWorld
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords

@@ -3,7 +3,7 @@
 import pytest
 from bson import Decimal128, Int64
 
-from app.items.schemas import BagSchema, SlotSchema
+from app.players.items.schemas import BagSchema, SlotSchema
 from tests.factories import guid, make_bag, make_object
 
 NIL = "00000000-0000-0000-0000-000000000000"

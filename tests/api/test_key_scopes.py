@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from app.auth.callers import Callers
-from app.auth.permissions import NAMES, OLDER_SCOPES
-from app.auth.roles import Role
-from app.auth.shipped_roles import ADMINISTRATOR, new_role
-from app.errors import Forbidden
+from app.core.errors import Forbidden
+from app.core.permissions import NAMES, OLDER_SCOPES
+from app.core.roles import Role
+from app.core.shipped_roles import ADMINISTRATOR, new_role
 from app.storage.limits import Limits
 from app.storage.schema.migrations import expand_scopes
 from tests import tiers

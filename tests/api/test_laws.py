@@ -6,8 +6,8 @@ import pytest
 
 import config
 from app.auth.api_keys import new_secret
-from app.auth.roles import Role
-from app.operations import all_operations
+from app.core.operations import all_operations
+from app.core.roles import Role
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.contract_tables import camel_case

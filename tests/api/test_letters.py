@@ -5,8 +5,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.auth.permissions import Permission
-from app.changes import Intent, Origin
+from app.core.changes import Intent, Origin
+from app.core.permissions import Permission
 from app.game.actions.domain import new_action, state_of
 from app.game.server.store import Letters
 from tests.applications import service

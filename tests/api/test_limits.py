@@ -13,10 +13,16 @@ import pytest
 from flask import Flask
 from pymongo.errors import PyMongoError
 
-from app.errors import Unavailable
+from app.core.errors import Unavailable
+from app.core.limits import LONGEST_RETRY, Limiter, TooManyAtOnce
+from app.core.request_scope import (
+    DatabasePlaces,
+    RequestScope,
+    at_database,
+    renew_time_limit,
+    working,
+)
 from app.http.tracing import RequestTracing
-from app.limits import LONGEST_RETRY, Limiter, TooManyAtOnce
-from app.request_scope import DatabasePlaces, RequestScope, at_database, renew_time_limit, working
 from app.storage.errors import explain
 from app.users import mail
 from tests.applications import service

@@ -10,9 +10,9 @@ from pymongo.collection import Collection
 from pymongo.errors import NetworkTimeout
 
 import config
-from app.auth.roles import Role
-from app.oauth.store import RefreshTokens
+from app.core.roles import Role
 from app.storage.client import Storage
+from app.users.oauth.store import RefreshTokens
 from app.users.store import Users
 from tests.applications import replace_service, service
 from tests.factories import guid, sha256

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import config
-from app.auth.roles import Role
-from app.changes import Change
+from app.core.changes import Change
+from app.core.roles import Role
 from app.storage.client import Storage
 from tests.applications import service
 from tests.changes import change, meant

@@ -8,11 +8,11 @@ import pytest
 from pymongo.errors import BulkWriteError, OperationFailure
 
 import config
-from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
+from app.core.errors import Conflict
+from app.core.former_names import former_names
+from app.core.roles import Role
 from app.database import COLLECTIONS
-from app.errors import Conflict
-from app.former_names import former_names
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.errors import QUERY_PLAN_KILLED, explain, has_only_duplicate_keys

@@ -8,8 +8,8 @@ import pytest
 from pymongo.client_session import ClientSession
 
 from app.auth.api_keys import new_secret
-from app.auth.roles import Role, without_role
-from app.naming import Lookup
+from app.core.naming import Lookup
+from app.core.roles import Role, without_role
 from app.users.store import Users
 from tests.applications import service
 from tests.changes import cut_off, deaths, meant

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.objects.domain import TYPES
+from app.catalogue.domain import TYPES
 from tests.factories import guid, numbered_guid
 
 OBJECTS = "/api/v1/gameobjects"

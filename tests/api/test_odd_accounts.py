@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from app.auth.roles import Role
+from app.core.roles import Role
 from tests import tiers
 from tests.factories import guid, make_user, sha256
 

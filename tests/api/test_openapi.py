@@ -8,10 +8,10 @@ from importlib.metadata import version
 from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
-from app.demo.world import World
+from app.core.operations import all_operations
 from app.http.fields import DEMO_PASSWORD_HASH
-from app.openapi import examples
-from app.operations import all_operations
+from app.http.openapi import examples
+from app.maintenance.demo.world import World
 from app.users.domain import is_username
 from tests.contract_tables import camel_case
 from tests.endpoint_table import DOORS, shape_of

@@ -7,14 +7,14 @@ import pytest
 import config
 from app.approvals.kinds import kinds
 from app.auth.api_keys import new_secret
-from app.auth.permissions import Permission
-from app.auth.roles import Role
 from app.cli.accounts import user
 from app.cli.keys import key
 from app.cli.staff import role, staff
 from app.console.forms.declared import Form
-from app.moderation.operations import LIFT
-from app.operations import all_operations
+from app.core.operations import all_operations
+from app.core.permissions import Permission
+from app.core.roles import Role
+from app.users.moderation.operations import LIFT
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.callers import Caller

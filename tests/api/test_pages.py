@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pymongo.errors import AutoReconnect
 
-from app.auth.roles import Role
-from app.paging import Window
+from app.core.paging import Window
+from app.core.roles import Role
 from app.players.store import Players
 from app.storage.paging import pages
 from app.storage.paging.totals import Total, cached_number

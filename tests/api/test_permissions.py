@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import config
-from app.auth.permissions import INCLUDED, Permission
-from app.auth.shipped_roles import SHIPPED
+from app.core.permissions import INCLUDED, Permission
+from app.core.shipped_roles import SHIPPED
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service

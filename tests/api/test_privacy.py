@@ -10,14 +10,14 @@ import pytest
 from pymongo.errors import NetworkTimeout
 
 from app.auth.callers import Callers
-from app.auth.roles import Role
-from app.changes import Intent, Origin
+from app.core.changes import Intent, Origin
+from app.core.roles import Role
 from app.http.logs import JsonFormatter
+from app.maintenance.transfer.records import RECORDS
+from app.maintenance.transfer.store import export_documents
 from app.privacy.domain import texts_without
 from app.privacy.store import REQUEST_SECONDS, Erasures, Returned
 from app.storage.client import Storage
-from app.transfer.records import RECORDS
-from app.transfer.store import export_documents
 from tests import people
 from tests.applications import service
 from tests.changes import Killed

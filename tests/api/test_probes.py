@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import config
+from app.core.errors import Unavailable
 from app.database import COLLECTIONS
-from app.errors import Unavailable
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 from pymongo.errors import ServerSelectionTimeoutError
 
-from app.errors import RateLimited
+from app.core.errors import RateLimited
 from app.storage.client import Storage
 from app.storage.limits import MINUTE, Limit, Limits
 from tests.applications import replace_service, service, storage_with

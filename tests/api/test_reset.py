@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from app.auth.roles import Role
-from app.errors import Unavailable
+from app.core.errors import Unavailable
+from app.core.roles import Role
 from app.storage.client import Storage
 from app.storage.limits import DAY, HOUR, Limit, Limits
 from app.users.mail import Mailer

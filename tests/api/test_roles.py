@@ -6,8 +6,8 @@ from flask import Flask
 import config
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
+from app.core.roles import Role
 from app.http.api import Blueprint, UnguardedView
 from app.storage.client import Storage
 from tests.applications import replace_service, service

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 import config
-from app import metrics
+from app.core import metrics
+from app.game.samples.domain import INTERVAL, Traffic, interval_of, traffic_of
+from app.game.samples.sampler import Sampler
+from app.game.samples.store import KEPT, Samples
 from app.history.store import History
 from app.players.store import Players
-from app.samples.domain import INTERVAL, Traffic, interval_of, traffic_of
-from app.samples.sampler import Sampler
-from app.samples.store import KEPT, Samples
 from app.storage.errors import DatabaseError
 from tests.applications import service
 from tests.factories import make_entry, make_player
@@ -182,7 +182,7 @@ def test_what_could_not_be_added_is_added_the_next_time(make_sampler, samples, s
 def test_the_thread_takes_its_first_sample_once_the_database_is_ready(
     make_sampler, sample, monkeypatch
 ):
-    monkeypatch.setattr("app.samples.sampler.READY_SECONDS", 0.01)
+    monkeypatch.setattr("app.game.samples.sampler.READY_SECONDS", 0.01)
     asked, is_ready, taken = threading.Event(), threading.Event(), threading.Event()
 
     def ready():
@@ -205,8 +205,8 @@ def test_the_thread_takes_its_first_sample_once_the_database_is_ready(
 
 @pytest.mark.parametrize("error", [DatabaseError("away"), RuntimeError("a bug")])
 def test_the_thread_survives_what_goes_wrong(make_sampler, monkeypatch, caplog, error):
-    monkeypatch.setattr("app.samples.sampler.READY_SECONDS", 0.01)
-    monkeypatch.setattr("app.samples.sampler.INTERVAL", timedelta(seconds=0.01))
+    monkeypatch.setattr("app.game.samples.sampler.READY_SECONDS", 0.01)
+    monkeypatch.setattr("app.game.samples.sampler.INTERVAL", timedelta(seconds=0.01))
     sampler, tries = make_sampler(), []
     again = threading.Event()
 

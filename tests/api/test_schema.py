@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 import pytest
 from pymongo.errors import WriteError
 
+from app.core.errors import Unavailable
 from app.database import COLLECTIONS
-from app.errors import Unavailable
 from app.storage.schema import collections
 from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation

@@ -11,12 +11,12 @@ import pyotp
 import pytest
 
 from app.auth.callers import Callers
-from app.auth.roles import Role
-from app.second_factor.domain import new_recovery_codes
-from app.second_factor.vault import Vault
+from app.core.roles import Role
 from app.storage.client import Storage
 from app.storage.limits import MINUTE, Limit, Limits
 from app.users.mail import Mailer, MailNotSent
+from app.users.second_factor.domain import new_recovery_codes
+from app.users.second_factor.vault import Vault
 from app.users.store import Users
 from tests.applications import replace_service, service
 from tests.factories import (

@@ -7,7 +7,7 @@ import pytest
 
 import config
 from app.auth.tokens import signing_keys
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
 
 WORKERS = 8
 ABSURD = [b"", b"\n", b" " * 64, b"short", b"\0" * 64, b"\xff\xfe" * 32, b"k" * 31 + b"\n"]

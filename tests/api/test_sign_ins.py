@@ -4,10 +4,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.auth.roles import Role
-from app.oauth.schemas import SignInPageSchema
-from app.oauth.store import RefreshTokens
+from app.core.roles import Role
 from app.storage.client import Storage
+from app.users.oauth.schemas import SignInPageSchema
+from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import guid, moment, sha256
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.spells.schemas import KnownSpellSchema
-from app.variables.schemas import VariableSchema
+from app.players.spells.schemas import KnownSpellSchema
+from app.players.variables.schemas import VariableSchema
 from tests.factories import guid
 
 NIL = "00000000-0000-0000-0000-000000000000"

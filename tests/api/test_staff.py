@@ -5,14 +5,14 @@ from datetime import datetime
 
 import pytest
 
-from app.auth.permissions import Permission
-from app.auth.roles import Role
-from app.auth.shipped_roles import SHIPPED
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff as staff_command
-from app.staff.domain import LastAdministrator
+from app.core.permissions import Permission
+from app.core.roles import Role
+from app.core.shipped_roles import SHIPPED
 from app.storage.client import Storage
 from app.storage.events import Feed
+from app.users.staff.domain import LastAdministrator
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import guid, make_factor

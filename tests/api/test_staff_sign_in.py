@@ -9,16 +9,16 @@ from threading import Barrier
 import pytest
 
 from app.auth.callers import Callers
-from app.auth.permissions import Permission
-from app.auth.roles import Role
 from app.cli.accounts import token as token_command
 from app.cli.accounts import user as user_command
 from app.cli.data import import_records
 from app.cli.staff import staff as staff_command
-from app.second_factor import management
+from app.core.permissions import Permission
+from app.core.roles import Role
 from app.users import operations as user_operations
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
+from app.users.second_factor import management
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_visitor import PASSWORD, TOKEN, Visitor, page_of

@@ -22,9 +22,9 @@ from bson import (
     Timestamp,
 )
 
-from app.auth.roles import Role
-from app.moderation.penalties import BAN, MUTE
-from app.operations import ANY, all_operations
+from app.core.operations import ANY, all_operations
+from app.core.penalties import BAN, MUTE
+from app.core.roles import Role
 from app.players.domain import FIELDS
 from app.storage.extended_json import to_json
 from tests.console_table import CONSOLE_DOORS

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from itsdangerous import Signer, TimestampSigner, URLSafeSerializer
 
 import config
-from app.auth.roles import Role
 from app.auth.tokens import LONGEST, AccessTokens
-from app.errors import Unauthorized
+from app.core.errors import Unauthorized
+from app.core.roles import Role
 from tests.applications import service
 from tests.factories import guid, sha256
 

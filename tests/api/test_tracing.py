@@ -9,7 +9,7 @@ import re
 import pytest
 
 import config
-from app.auth.roles import Role
+from app.core.roles import Role
 from app.http.context import current_environ
 from app.http.logs import JsonFormatter, TextFormatter
 from tests.factories import World, sha256
@@ -80,7 +80,7 @@ def test_what_fails_while_a_request_is_traced_leaves_nothing_of_it_behind(client
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("app.metrics.record_request", fail)
+    monkeypatch.setattr("app.core.metrics.record_request", fail)
     with pytest.raises(OSError, match="No space"):
         client.get("/healthz")
     assert current_environ() == {}

@@ -11,8 +11,8 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect, PyMongoError
 
-from app.changes import Change
-from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
+from app.core.changes import Change
+from app.core.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
 from app.storage import transactions
 from app.storage.changes import fresh_version
 from app.storage.client import Storage

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.changes import field_changes
-from app.items.domain import Limits, NoRoom, NotEnoughItems
-from app.items.transfers.domain import receive, take_any, take_back
+from app.core.changes import field_changes
 from app.players.domain import SUBJECT
+from app.players.items.domain import Limits, NoRoom, NotEnoughItems
+from app.players.items.transfers.domain import receive, take_any, take_back
 from tests.callers import Caller
 from tests.factories import World, guid, make_bag, numbered_guid
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.changes import BOOKKEEPING
+from app.core.changes import BOOKKEEPING
 from app.history.store import History
 from app.http.context import SERVICES
 from tests.applications import service

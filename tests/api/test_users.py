@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from pymongo.errors import AutoReconnect
 
-from app.auth.roles import Role
+from app.core.roles import Role
 from app.storage.client import Storage
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema

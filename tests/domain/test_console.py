@@ -26,8 +26,8 @@ from app.console.history.sentences import (
 )
 from app.console.players.slots import WORDS, changes_of, grid, item_icon, steps
 from app.console.session.sessions import browser_name
-from app.items.domain import slot_records
-from app.texts import short_text, words_of
+from app.core.texts import short_text, words_of
+from app.players.items.domain import slot_records
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 PLOT = Plot("t", "u", "")

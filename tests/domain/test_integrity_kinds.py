@@ -8,9 +8,9 @@ from bson import Decimal128, Int64, ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.demo.world import World
-from app.integrity.kinds import BAG, PLAYER, USER, Limits
-from app.items.domain import is_empty
+from app.maintenance.demo.world import World
+from app.maintenance.integrity.kinds import BAG, PLAYER, USER, Limits
+from app.players.items.domain import is_empty
 from app.storage.schema.explain_validator import faults
 from tests.broken_documents import APPLE, EMPTY, ITEM, NIL
 from tests.collection_plans import PLANS

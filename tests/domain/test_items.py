@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.items.domain import (
+from app.core.naming import NIL
+from app.players.items.domain import (
     BagNotEmpty,
     Limits,
     NoRoom,
@@ -19,7 +20,6 @@ from app.items.domain import (
     slot_records,
     take,
 )
-from app.naming import NIL
 
 SWORD, POTION, BAG = "sword", "potion", "bag"
 SIZES = {"Inventory": 12, "Bank": 11}

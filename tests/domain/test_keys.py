@@ -4,7 +4,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.naming import (
+from app.core.naming import (
     NAME_LENGTH,
     Lookup,
     domain_as_sent,

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import Invalid
+from app.core.errors import Invalid
 from app.game.actions.schemas import ChatArgs
 from app.http.lenient import respell, with_objects, without_unusable
 from app.http.lists import LegacyListArgs
 from app.http.parser import load
-from app.items.schemas import GiveItemArgs
-from app.moderation.schemas import PenaltyArgs
-from app.oauth.schemas import TokenArgs
+from app.players.items.schemas import GiveItemArgs
 from app.players.schemas import PlayerListArgs
-from app.spells.schemas import SpellArgs
+from app.players.spells.schemas import SpellArgs
+from app.players.variables.schemas import SetVariableArgs
+from app.users.moderation.schemas import PenaltyArgs
+from app.users.oauth.schemas import TokenArgs
 from app.users.schemas import ChangeEmailArgs, ChangePasswordArgs, RedeemArgs, RegisterArgs
-from app.variables.schemas import SetVariableArgs
 
 ITEM = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 guids = st.uuids().map(str).filter(lambda text: set(text) != {"0", "-"})

@@ -3,7 +3,8 @@ from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.paging import Page, Window
 from app.http.lists import (
     LegacyListArgs,
     PagedListArgs,
@@ -11,7 +12,6 @@ from app.http.lists import (
     paged_list,
 )
 from app.http.parser import load
-from app.paging import Page, Window
 
 
 @pytest.fixture(autouse=True, scope="module")

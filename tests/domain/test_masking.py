@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from app.auth.tokens import AccessTokens
 from app.http.masking import masked
-from app.second_factor.vault import Vault
 from app.server.gunicorn_server import GunicornLogger
 from app.users.passwords import Passwords
+from app.users.second_factor.vault import Vault
 from tests.factories import numbered_guid, sha256
 
 TOKENS = AccessTokens(["k" * 32], 300)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.changes import SubjectKind, field_changes
-from app.errors import Damaged
-from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, undo, visible_notes, write
+from app.core.changes import SubjectKind, field_changes
+from app.core.errors import Damaged
+from app.users.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, undo, visible_notes, write
 from tests.factories import NOW, numbered_guid
 
 FIRST, SECOND, STAFF = map(numbered_guid, range(3))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.openid.domain import SignInRefused, names_for, roles_of_groups, verified_address
 from app.users.domain import is_username
+from app.users.openid.domain import SignInRefused, names_for, roles_of_groups, verified_address
 
 
 @pytest.mark.parametrize(

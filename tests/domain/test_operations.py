@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 import app
-from app.http.api import Schema
-from app.http.fields import Guid
-from app.operations import (
+from app.core.operations import (
     BY_CHANGES,
     IncompleteOperation,
     NotUndoable,
@@ -19,6 +17,8 @@ from app.operations import (
     no_items,
     operation_names,
 )
+from app.http.api import Schema
+from app.http.fields import Guid
 
 ROOT = Path(app.__file__).parent
 FACTS = {

@@ -5,7 +5,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
 import config
-from app.errors import Invalid
+from app.core.errors import Invalid
 from app.players.domain import check_name
 from app.users import passwords
 from app.users.domain import is_email, is_username

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.json import encode
+from app.maintenance.transfer.validate import RECORDS, _parse_line
 from app.storage.extended_json import from_json, to_json
-from app.transfer.validate import RECORDS, _parse_line
 from config.base import Testing
 from tests.factories import NOW, make_player
 from tests.strategies import DOCUMENTS, GAME_FIELDS

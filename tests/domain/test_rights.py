@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.permissions import (
+from app.core.permissions import (
     LIMIT_NAMES,
     NAMES,
     Permission,
@@ -11,8 +11,8 @@ from app.auth.permissions import (
     permissions_of_role,
     rights_of,
 )
-from app.auth.roles import Role, with_role
-from app.auth.shipped_roles import shipped_roles
+from app.core.roles import Role, with_role
+from app.core.shipped_roles import shipped_roles
 from app.users.domain import NO_POWER
 
 ALL = frozenset(Permission)

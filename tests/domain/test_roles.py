@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.roles import FLAGS, Role, roles_of, with_role, without_role
-from app.errors import Conflict, Invalid
+from app.core.errors import Conflict, Invalid
+from app.core.roles import FLAGS, Role, roles_of, with_role, without_role
 from app.users.domain import NO_POWER
 
 API, QUERY, MANAGE = Role.API, Role.USERS_QUERY, Role.USERS_MANAGE

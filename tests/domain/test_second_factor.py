@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.second_factor.domain import (
+from app.users.second_factor.domain import (
     FIELD,
     RECOVERY_CODES,
     CodeRefused,
@@ -21,7 +21,7 @@ from app.second_factor.domain import (
     switch_off,
     use_code,
 )
-from app.second_factor.vault import Vault
+from app.users.second_factor.vault import Vault
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 STEP = timedelta(seconds=30)

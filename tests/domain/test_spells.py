@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, known_spells, teach
+from app.players.spells.domain import (
+    NoSpellSlot,
+    SpellKnown,
+    SpellNotKnown,
+    forget,
+    known_spells,
+    teach,
+)
 
 SIZE = 5
 books = st.lists(st.sampled_from("abcdefg"), unique=True, max_size=SIZE).flatmap(

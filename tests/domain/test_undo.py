@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.changes import SubjectKind, field_changes
-from app.errors import Conflict
+from app.core.changes import SubjectKind, field_changes
+from app.core.errors import Conflict
+from app.core.operations import find_operation
 from app.history.domain import CannotUndo, inverse_of
-from app.items import undo as items
-from app.items.domain import Limits, give, quantity_of, take
-from app.operations import find_operation
-from app.spells import domain as spells
-from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach
-from app.variables import domain as variables
-from app.variables.domain import assign
+from app.players.items import undo as items
+from app.players.items.domain import Limits, give, quantity_of, take
+from app.players.spells import domain as spells
+from app.players.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach
+from app.players.variables import domain as variables
+from app.players.variables.domain import assign
 from tests.factories import numbered_guid
 
 ITEM, OTHER, BAG, SPELL = map(numbered_guid, range(1, 5))

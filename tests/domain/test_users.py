@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import Conflict, InvalidCredentials
+from app.core.errors import Conflict, InvalidCredentials
 from app.users.domain import (
     CODE_LETTERS,
     ResetCodes,

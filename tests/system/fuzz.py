@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from app.openapi.examples import BATCH, PLAYER
-from app.openapi.guide import ROLES
+from app.http.openapi.examples import BATCH, PLAYER
+from app.http.openapi.guide import ROLES
 from tests import mongod
 from tests.factories import add_batch
 from tests.game import playing

@@ -12,11 +12,11 @@ from pathlib import Path
 from PIL import Image
 from pymongo import UpdateOne
 
-from app.demo.names import ITEM_IDS, guid
-from app.metrics import REQUEST_BUCKETS
-from app.openapi.examples import PLAYER_ID
-from app.samples.domain import INTERVAL, MICROSECONDS, interval_of
-from app.samples.store import KEPT
+from app.core.metrics import REQUEST_BUCKETS
+from app.game.samples.domain import INTERVAL, MICROSECONDS, interval_of
+from app.game.samples.store import KEPT
+from app.http.openapi.examples import PLAYER_ID
+from app.maintenance.demo.names import ITEM_IDS, guid
 from tests import mongod
 from tests.factories import make_factor, sha256
 from tests.ports import free_port

@@ -22,9 +22,9 @@ import pytest
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
-from app.auth.roles import Role
+from app.core.errors import Unavailable
+from app.core.roles import Role
 from app.database import COLLECTIONS
-from app.errors import Unavailable
 from app.maintenance import backup, restore, store
 from app.privacy.store import Erasures
 from app.server.startup import prepare_database

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
-from app.items.domain import Limits, give
+from app.players.items.domain import Limits, give
 from benchmarks import bench, console, growth, worlds
 from benchmarks.cells import gives_to
 from benchmarks.checks import WrongAnswer, check_answers, check_load

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import config
 from app.__main__ import REMOVED, main
-from app.auth.permissions import SCOPES
+from app.core.permissions import SCOPES
 from app.storage.import_replace import Replacer
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
@@ -531,7 +531,7 @@ def test_an_export_that_fails_leaves_the_former_file(quartermaster, tmp_path, mo
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.transfer.store.encode", fail)
+    monkeypatch.setattr("app.maintenance.transfer.store.encode", fail)
     result = quartermaster("export", "players", file)
     assert result.exit_code == 1
     assert result.stderr == "Error: No space left on device: output\n"

@@ -17,7 +17,7 @@ IMPORTS = {
     "domain": "",
     "schemas": "",
     "operations": """
-from app.operations import BatchRow
+from app.core.operations import BatchRow
 from app.players.domain import set_gender
 from app.players.schemas import GenderSchema, SetGenderArgs
 """,

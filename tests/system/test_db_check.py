@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from app.database import COLLECTIONS
-from app.integrity import scan
-from app.items.domain import Limits, give
+from app.maintenance.integrity import scan
+from app.players.items.domain import Limits, give
 from app.storage.changes import Changes
 from app.storage.schema.collections import differences, init_database
 from app.storage.schema.migrations import CURRENT, VERSIONS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.http.fields import DEMO_PASSWORD_HASH as PASSWORD
-from app.openapi.examples import ITEM, PLAYER
+from app.http.openapi.examples import ITEM, PLAYER
 from tests.openapi_document import OPERATIONS
 
 PYTHON = f"""

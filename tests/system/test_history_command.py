@@ -7,8 +7,8 @@ from pwd import getpwuid
 
 import pytest
 
-from app.errors import Busy
-from app.items.domain import Limits, give
+from app.core.errors import Busy
+from app.players.items.domain import Limits, give
 from app.storage import import_replace
 from tests.changes import change, deaths, meant
 from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid, sha256

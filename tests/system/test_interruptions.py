@@ -9,9 +9,9 @@ import pytest
 from bson import ObjectId
 from pymongo import MongoClient, UpdateOne
 
-from app.changes import BOOKKEEPING
+from app.core.changes import BOOKKEEPING
 from app.database import COLLECTIONS
-from app.demo.world import World
+from app.maintenance.demo.world import World
 from app.storage.schema import migrations
 from app.storage.schema.collections import init_database
 from tests import older_databases

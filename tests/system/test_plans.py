@@ -7,11 +7,11 @@ from pymongo import monitoring
 
 import config
 from app import create_app
+from app.core.naming import name_key, name_tails
 from app.database import COLLECTIONS
-from app.demo.names import player_name
-from app.demo.world import World
 from app.http.cursors import Cursors
-from app.naming import name_key, name_tails
+from app.maintenance.demo.names import player_name
+from app.maintenance.demo.world import World
 from app.players.domain import EMBEDDED
 from app.players.store import ORDERS as PLAYER_ORDERS
 from app.players.store import Players

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pymongo import MongoClient
 
 from app.__main__ import main
-from app.changes import BOOKKEEPING
+from app.core.changes import BOOKKEEPING
 from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from tests.factories import guid, make_bag, make_object, make_player, make_user

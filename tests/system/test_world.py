@@ -14,9 +14,9 @@ from pymongo import MongoClient
 
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
-from app.demo.names import ITEM_IDS, MAP_IDS
-from app.moderation.penalties import BAN, MUTE
-from app.naming import name_key, name_tails
+from app.core.naming import name_key, name_tails
+from app.core.penalties import BAN, MUTE
+from app.maintenance.demo.names import ITEM_IDS, MAP_IDS
 from tests import mongod
 from tests.factories import guid, make_player
 from tests.game import make_action

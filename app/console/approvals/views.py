@@ -12,9 +12,7 @@ from app.approvals.domain import ApprovalNotFound
 from app.approvals.kinds import RUN_BATCH, kinds
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
-from app.auth.permissions import Permission, SignedIn
 from app.batches.titles import title_of
-from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -23,11 +21,13 @@ from app.console.frame.pages import path_to, redirect_with_notice, render
 from app.console.history.sentences import GUID, Line, argument_texts, lines_text
 from app.console.history.tables import table_entries
 from app.console.stores import approvals, batches, cursors, objects, players
-from app.errors import NotFound
-from app.naming import Lookup
-from app.operations import find_operation
-from app.paging import CursorPage
-from app.types import Document
+from app.core.changes import Applied
+from app.core.errors import NotFound
+from app.core.naming import Lookup
+from app.core.operations import find_operation
+from app.core.paging import CursorPage
+from app.core.permissions import Permission, SignedIn
+from app.core.types import Document
 
 API = "POST /api/v1/approvals/<key>"
 TABS = {"waiting": "Waiting", "decided": "Decided"}

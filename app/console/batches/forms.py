@@ -10,15 +10,15 @@ from flask import Response
 from app.approvals.kinds import RUN_BATCH
 from app.auth import guard
 from app.auth.approval import NeedsApproval
-from app.auth.permissions import Permission
 from app.auth.spending import OverLimit
 from app.batches import access
 from app.batches.domain import OPEN
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, redirect_with_notice, see_other
-from app.texts import count_text
-from app.types import Document
+from app.core.permissions import Permission
+from app.core.texts import count_text
+from app.core.types import Document
 
 API = "POST /api/v1/batches/<key>"
 PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 from flask import Response, current_app, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.batches import access, result_file
 from app.batches.domain import MOST_PLAYERS, OPEN, VERDICTS, Made, Row, public_batch
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
@@ -42,16 +41,17 @@ from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.forms import FORMS as PLAYER_FORMS
 from app.console.stores import batches, cursors, objects, players
-from app.errors import Forbidden, Invalid
+from app.core.errors import Forbidden, Invalid
+from app.core.naming import Lookup
+from app.core.operations import batch_operations, object_arguments
+from app.core.paging import CursorPage
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.history.access import visible_entries
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.http.uploads import form_file, is_form_with_file
-from app.naming import Lookup
-from app.operations import batch_operations, object_arguments
-from app.paging import CursorPage
 from app.storage.bulk import batches as in_chunks
-from app.types import Document
 
 ROW_ARGUMENTS = RowListArgs()
 VERDICT_TABS = ("", *VERDICTS, "replanned")

@@ -6,8 +6,9 @@ from typing import Any
 
 from flask import Response
 
-from app.auth.permissions import Permission
-from app.changes import Applied
+from app.auth.execution import execute
+from app.catalogue.domain import TYPES, parse_type
+from app.catalogue.store import ObjectKey
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -17,16 +18,15 @@ from app.console.history.tables import changes_of
 from app.console.players.forms import VALUE
 from app.console.players.slots import item_icon
 from app.console.stores import objects
-from app.execution import execute
+from app.core.changes import Applied
+from app.core.paging import Page
+from app.core.permissions import Permission
+from app.core.texts import whole_text
+from app.core.types import Document
 from app.http.path_converters import path_guid
-from app.objects.domain import TYPES, parse_type
-from app.objects.store import ObjectKey
-from app.paging import Page
-from app.texts import whole_text
-from app.types import Document
-from app.variables.domain import GLOBAL, global_value
-from app.variables.operations import SET_GLOBAL_VARIABLE
-from app.variables.schemas import SetVariableArgs
+from app.players.variables.domain import GLOBAL, global_value
+from app.players.variables.operations import SET_GLOBAL_VARIABLE
+from app.players.variables.schemas import SetVariableArgs
 
 # The most requested types come first.
 ORDER = ("item", "spell", "class", "map", "npc", "quest", "playervariable", "servervariable")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from app.types import decimal
+from app.core.types import decimal
 
 
 def curl(

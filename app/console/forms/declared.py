@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.auth.permissions import Permission
 from app.console.frame.times import iso
+from app.core.operations import Operation
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.http.api import Schema
 from app.http.fields import Flag, Integer
-from app.operations import Operation
-from app.types import Document
 
 if TYPE_CHECKING:
     from flask import Response

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from app.auth.spending import limits_today
 from app.console.forms.declared import Target
-from app.operations import Operation
-from app.types import Document
+from app.core.operations import Operation
+from app.core.types import Document
 
 
 def about_items(_: Target | None = None) -> Iterable[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from app.console.stores import objects
-from app.errors import Invalid
-from app.naming import SEARCH_LENGTH, name_key, parse_guid
+from app.core.errors import Invalid
+from app.core.naming import SEARCH_LENGTH, name_key, parse_guid
 
 MOST_CHOICES = 12
 

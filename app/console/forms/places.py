@@ -11,8 +11,7 @@ from flask import Response
 
 from app.approvals.access import ask
 from app.auth import guard
-from app.auth.permissions import Need, Permission, SignedIn
-from app.changes import Applied
+from app.auth.execution import execute, preview
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
 from app.console.forms.submissions import Submission, newer_than, note_refusal
 from app.console.frame.pages import (
@@ -25,15 +24,16 @@ from app.console.frame.pages import (
     required,
 )
 from app.console.session.doors import ask_for_proof
-from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
-from app.execution import execute, preview
+from app.core.changes import Applied
+from app.core.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
+from app.core.naming import name_key
+from app.core.permissions import Need, Permission, SignedIn
+from app.core.types import Document
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
 from app.history.access import undo_arguments
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.naming import name_key
-from app.types import Document
 
 # Errors that are shown beside the form. Other errors get an error page.
 REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)

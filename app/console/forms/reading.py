@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import request
 from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
+from app.core.naming import parse_guid
 from app.http.context import current_environ
 from app.http.parser import FORM, read_form
 from app.http.uploads import is_form_with_file, read_form_with_file
-from app.naming import parse_guid
 
 _POSTED = "quartermaster.posted"
 # The account whose session sent a form with a file.

@@ -7,15 +7,15 @@ from typing import Any
 
 from marshmallow import ValidationError, validates, validates_schema
 
-from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
+from app.core.operations import batch_operations
 from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
 from app.http.lists import OneOf, OperationName
-from app.items.schemas import QUANTITY_MAX
-from app.operations import batch_operations
-from app.staff.schemas import NewRoleName, RoleLimitsSchema
+from app.players.items.schemas import QUANTITY_MAX
+from app.users.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
 from app.users.domain import LONGEST_EMAIL
+from app.users.staff.schemas import NewRoleName, RoleLimitsSchema
 
 SHORTEST_PASSWORD = 8
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from flask import Response, after_this_request, current_app, request
 
-from app.api_keys.domain import KeyNameTaken
 from app.approvals.kinds import kinds
 from app.auth import guard
 from app.auth.approval import NeedsApproval
@@ -24,18 +23,26 @@ from app.console.forms.reading import posted
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
 from app.console.stores import objects
-from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
+from app.core.errors import (
+    EmailTaken,
+    Invalid,
+    KeyReused,
+    NotFound,
+    QuartermasterError,
+    Unavailable,
+)
+from app.core.naming import parse_guid
+from app.core.types import Document
 from app.http import intents
 from app.http.api import Schema
 from app.http.errors import headers_of, note, status_of
 from app.http.lenient import respell
 from app.http.parser import load
-from app.items.domain import NoRoom, NotEnoughItems
-from app.naming import parse_guid
 from app.players.domain import PlayerNameTaken
-from app.spells.domain import NoSpellSlot, SpellKnown
-from app.types import Document
-from app.variables.domain import OtherType
+from app.players.items.domain import NoRoom, NotEnoughItems
+from app.players.spells.domain import NoSpellSlot, SpellKnown
+from app.players.variables.domain import OtherType
+from app.users.api_keys.domain import KeyNameTaken
 
 # The field that a refusal is about, if it is not the whole form.
 FIELDS: dict[type, str] = {

@@ -12,7 +12,7 @@ from app.console.forms.reading import fields_to_resend, typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.console.stores import roles
-from app.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
+from app.core.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
 from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
 from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain

@@ -10,7 +10,7 @@ from pathlib import Path
 from flask import Response, request
 
 from app.auth import guard
-from app.errors import NotFound
+from app.core.errors import NotFound
 
 FOLDER = Path(__file__).with_name("files")
 TYPES = {

@@ -15,20 +15,20 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Need, Permission
 from app.batches.result_file import FORMULAS
 from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, render, required
 from app.console.frame.times import iso
 from app.console.stores import cursors
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
+from app.core.naming import SEARCH_LENGTH, name_key
+from app.core.paging import CursorPage, Page, Window
+from app.core.permissions import Need, Permission
+from app.core.texts import whole_text
+from app.core.types import Document
 from app.http.errors import status_of
 from app.http.uploads import download
-from app.naming import SEARCH_LENGTH, name_key
-from app.paging import CursorPage, Page, Window
-from app.texts import whole_text
-from app.types import Document
 
 # Without it, some spreadsheets do not read UTF-8.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -17,8 +17,6 @@ from markupsafe import Markup
 
 from app.approvals.access import filters_of
 from app.auth import guard
-from app.auth.permissions import Permission
-from app.changes import Applied
 from app.console.forms.submissions import Submission
 from app.console.frame import times
 from app.console.frame.files import accepts_gzip, file_path
@@ -27,17 +25,19 @@ from app.console.history import sentences
 from app.console.history.tables import is_undoable
 from app.console.session import sessions as session
 from app.console.stores import approvals, history, objects, players, users
-from app.errors import QuartermasterError
+from app.core.changes import Applied
+from app.core.errors import QuartermasterError
+from app.core.permissions import Permission
+from app.core.texts import short_text, whole_text, words_of
+from app.core.types import Document
 from app.game.actions.access import visible_action
 from app.game.actions.asking import Answer
 from app.history.access import visible_entry
 from app.http.context import current
-from app.oauth.operations import REVOKE_TOKENS
-from app.staff.operations import CREATE_ROLE, INVITE
-from app.texts import short_text, whole_text, words_of
-from app.types import Document
 from app.users.mail import Mailer
+from app.users.oauth.operations import REVOKE_TOKENS
 from app.users.operations import MAIL_RESET_CODE
+from app.users.staff.operations import CREATE_ROLE, INVITE
 
 log = logging.getLogger("quartermaster")
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission, all_role_names
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import Listed, search_text, window_of
@@ -17,13 +16,14 @@ from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
 from app.console.history.tables import changes_of, timeline
 from app.console.session.sessions import SAFE_METHODS, cookie, set_cookie
 from app.console.stores import cursors, players, users
-from app.errors import NotFound
-from app.moderation.domain import penalties_in_force
-from app.moderation.penalties import BAN, MUTE
-from app.naming import SEARCH_LENGTH, Lookup, parse_guid
-from app.notes.domain import visible_notes
-from app.paging import Page
-from app.types import Document, whole
+from app.core.errors import NotFound
+from app.core.naming import SEARCH_LENGTH, Lookup, parse_guid
+from app.core.paging import Page
+from app.core.penalties import BAN, MUTE
+from app.core.permissions import Permission, all_role_names
+from app.core.types import Document, whole
+from app.users.moderation.domain import penalties_in_force
+from app.users.notes.domain import visible_notes
 
 # The most players and users with a former name, and deleted players, that a search lists.
 MOST_FORMER = 10

@@ -7,12 +7,14 @@ from urllib.parse import quote
 
 from flask import Response
 
-from app.auth.permissions import Permission
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group
 from app.console.forms.object_names import plain
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, redirect_to_action, see_other
+from app.core.naming import Lookup
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.game.actions.asking import EVERYBODY as WORLD
 from app.game.actions.asking import (
     Answer,
@@ -26,8 +28,6 @@ from app.game.actions.asking import (
 from app.game.actions.domain import KINDS, LETTER, RESTART, Recipient
 from app.game.actions.schemas import ChatArgs, RestartArgs, WarpArgs, WarpToPlaceArgs
 from app.http.path_converters import path_guid
-from app.naming import Lookup
-from app.types import Document
 
 IN_THE_GAME = "In the game"
 WITHDRAWN = "Until the game takes it, you can withdraw it."

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from flask import Response, request
 
-from app.auth.permissions import Permission
 from app.console.forms.curl import api_path, curl
 from app.console.forms.declared import Field, Target
 from app.console.forms.object_names import plain
@@ -20,6 +19,9 @@ from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
 from app.console.health.views import DAY, online_plot
 from app.console.history.tables import last_changes
 from app.console.stores import actions, players, samples
+from app.core.paging import CursorPage
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.game.actions import access
 from app.game.actions.domain import (
     KINDS,
@@ -30,11 +32,9 @@ from app.game.actions.domain import (
     is_looking,
 )
 from app.game.actions.schemas import ActionListArgs
+from app.game.samples.domain import interval_of
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.paging import CursorPage
-from app.samples.domain import interval_of
-from app.types import Document
 
 ARGUMENTS = ActionListArgs()
 KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 
 from flask import Response
 
-from app import metrics
-from app.auth.permissions import Permission
 from app.console.frame.pages import blp, render, required
 from app.console.health.plots import Plot, Points
 from app.console.stores import history, players, samples, storage
+from app.core import metrics
+from app.core.permissions import Permission
+from app.core.types import Document, whole
+from app.game.samples.domain import INTERVAL, counts_of, interval_of, quantile, traffic_of
 from app.http.context import current
-from app.openid.sign_ins import GroupRoles
-from app.samples.domain import INTERVAL, counts_of, interval_of, quantile, traffic_of
-from app.types import Document, whole
+from app.users.openid.sign_ins import GroupRoles
 
 group_roles = current(GroupRoles)
 

@@ -9,9 +9,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from app.console.frame.times import parsed
-from app.operations import BY_CHANGES, NOTICE, batch_operations, find_operation, object_arguments
-from app.texts import Names, name_of, sentence, short_text, whole_text, words_of
-from app.types import Document, whole
+from app.core.operations import (
+    BY_CHANGES,
+    NOTICE,
+    batch_operations,
+    find_operation,
+    object_arguments,
+)
+from app.core.texts import Names, name_of, sentence, short_text, whole_text, words_of
+from app.core.types import Document, whole
 
 MINUS = "\N{MINUS SIGN}"
 ARROW = "\N{RIGHTWARDS ARROW}"

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.console.history import sentences
 from app.console.stores import cursors, game_events, history, objects, players
-from app.game_events.access import served_events
-from app.game_events.domain import WORDS
+from app.core.paging import CursorPage
+from app.core.permissions import Permission
+from app.core.texts import Names, whole_text, words_of
+from app.core.types import Document, whole
+from app.game.player_events.access import served_events
+from app.game.player_events.domain import WORDS
 from app.history.access import page as history_page
 from app.history.access import search
 from app.history.domain import CannotUndo, filters_of, inverse_of
 from app.history.operations import UNDO
-from app.paging import CursorPage
 from app.storage.paging import newest_first
-from app.texts import Names, whole_text, words_of
-from app.types import Document, whole
 
 NOT_KEPT = "not kept"
 LAST_CHANGES = 8

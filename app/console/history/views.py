@@ -10,8 +10,6 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
-from app.auth.permissions import Permission
-from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.limits import about_items
 from app.console.forms.object_names import resolve
@@ -23,16 +21,18 @@ from app.console.frame.times import as_utc
 from app.console.history.sentences import GUID, lines_text, with_names
 from app.console.history.tables import may_undo, table_entries, timeline
 from app.console.stores import history, objects, players
-from app.errors import NotFound, QuartermasterError
+from app.core.changes import Applied
+from app.core.errors import NotFound, QuartermasterError
+from app.core.naming import Lookup
+from app.core.operations import operation_names
+from app.core.paging import CursorPage
+from app.core.permissions import Permission
+from app.core.texts import words_of
+from app.core.types import Document
 from app.history import access
 from app.history.operations import UNDO
 from app.history.schemas import HistoryArgs
 from app.http.parser import load
-from app.naming import Lookup
-from app.operations import operation_names
-from app.paging import CursorPage
-from app.texts import words_of
-from app.types import Document
 
 # Made once: a schema costs more than what it reads.
 ARGUMENTS = HistoryArgs()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission, SignedIn
+from app.catalogue.domain import parse_type
 from app.console.forms.object_names import plain, suggestions
 from app.console.frame.pages import blp, page, render, required
 from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent, total_text
@@ -16,10 +16,10 @@ from app.console.health.views import day_plots
 from app.console.history.tables import last_changes
 from app.console.players.slots import item_icon
 from app.console.stores import users
-from app.errors import NotFound
-from app.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
-from app.objects.domain import parse_type
-from app.paging import Page
+from app.core.errors import NotFound
+from app.core.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
+from app.core.paging import Page
+from app.core.permissions import Permission, SignedIn
 
 MOST_FOUND = 10
 ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}

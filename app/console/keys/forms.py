@@ -9,12 +9,8 @@ from urllib.parse import quote
 
 from flask import Response
 
-from app.api_keys.management import create_key, rotate_key
-from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
-from app.api_keys.schemas import LONGEST_NAME, MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
-from app.auth.permissions import SCOPES, Permission, scope_texts
-from app.changes import Applied
+from app.auth.execution import execute
 from app.console.forms.curl import as_number
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group
 from app.console.forms.object_names import Ambiguous, lines_of, resolve
@@ -22,13 +18,17 @@ from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, see_other
 from app.console.stores import users
-from app.errors import Invalid, InvalidField
-from app.execution import execute
+from app.core.changes import Applied
+from app.core.errors import Invalid, InvalidField
+from app.core.naming import Lookup
+from app.core.permissions import SCOPES, Permission, scope_texts
+from app.core.types import Document
 from app.http.intents import intent
 from app.http.parser import load
-from app.naming import Lookup
-from app.oauth.sign_ins import owner
-from app.types import Document
+from app.users.api_keys.management import create_key, rotate_key
+from app.users.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
+from app.users.api_keys.schemas import LONGEST_NAME, MOST_ITEMS, OVERLAP_HOURS, KeyArgs
+from app.users.oauth.sign_ins import owner
 
 
 def own() -> Lookup:

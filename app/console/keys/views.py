@@ -7,10 +7,6 @@ from typing import Any
 
 from flask import Response
 
-from app.api_keys.management import list_keys
-from app.api_keys.operations import CREATE_KEY
-from app.auth.permissions import Permission
-from app.changes import Applied
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -19,10 +15,14 @@ from app.console.history.tables import changes_of
 from app.console.keys.forms import CREATE, FORMS, REVOKE, ROTATE, own
 from app.console.stores import objects, users
 from app.console.users.views import user_page
-from app.errors import NotFound
-from app.naming import Lookup
-from app.oauth.sign_ins import owner
-from app.types import Document
+from app.core.changes import Applied
+from app.core.errors import NotFound
+from app.core.naming import Lookup
+from app.core.permissions import Permission
+from app.core.types import Document
+from app.users.api_keys.management import list_keys
+from app.users.api_keys.operations import CREATE_KEY
+from app.users.oauth.sign_ins import owner
 
 
 def own_keys_page(

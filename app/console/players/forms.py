@@ -10,13 +10,13 @@ from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Ta
 from app.console.forms.limits import about_items
 from app.console.game.forms import KICK, KILL, MESSAGE, SEND_LETTER, WARP
 from app.console.players.slots import preview_lines
-from app.game_events.access import restore_item
-from app.items.operations import GIVE, GIVE_BACK, TAKE
-from app.notes.operations import NOTE_ON_PLAYER
-from app.operations import Operation
+from app.core.operations import Operation
+from app.game.player_events.access import restore_item
+from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.operations import DELETE, RENAME
-from app.spells.operations import FORGET, TEACH
-from app.variables.operations import SET_VARIABLE
+from app.players.spells.operations import FORGET, TEACH
+from app.players.variables.operations import SET_VARIABLE
+from app.users.notes.operations import NOTE_ON_PLAYER
 
 ITEM = Field("itemid", "Item", BY_NAME)
 ITEM_HELD = Field("itemid", "Item", "Click a slot to choose its item.")

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from app.items.domain import quantity_of
-from app.texts import Names, name_of, short_text
-from app.types import Document, decimal, whole
+from app.core.texts import Names, name_of, short_text
+from app.core.types import Document, decimal, whole
+from app.players.items.domain import quantity_of
 
 # The words in names of items, by icon.
 WORDS = {

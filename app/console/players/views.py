@@ -7,7 +7,6 @@ from typing import Any
 
 from flask import Response, current_app, request
 
-from app.auth.permissions import Permission
 from app.batches.domain import MOST_PLAYERS
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
@@ -29,17 +28,18 @@ from app.console.game.actions import actions_part
 from app.console.players import slots
 from app.console.players.forms import FORMS
 from app.console.stores import bags, cursors, objects, players
-from app.errors import NotFound, QuartermasterError
+from app.core.errors import NotFound, QuartermasterError
+from app.core.naming import Lookup
+from app.core.paging import Page, Window
+from app.core.permissions import Permission
+from app.core.texts import name_of
+from app.core.types import Document, decimal
 from app.http.path_converters import path_guid
-from app.items.domain import slot_records
-from app.naming import Lookup
-from app.notes import domain as notes
-from app.paging import Page, Window
 from app.players.domain import DELETED_AT
-from app.spells import domain as spells
-from app.texts import name_of
-from app.types import Document, decimal
-from app.variables import domain as variables
+from app.players.items.domain import slot_records
+from app.players.spells import domain as spells
+from app.players.variables import domain as variables
+from app.users.notes import domain as notes
 
 # The most slots of a bag on a page: a page with thousands of slots is useless.
 MOST_SLOTS = 200

@@ -10,19 +10,19 @@ from zoneinfo import ZoneInfo, available_timezones
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
 from app.console.health.plots import Plot
 from app.console.stores import objects, players, reports, samples
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.penalties import BAN, MUTE
+from app.core.permissions import Permission
+from app.core.texts import name_of
+from app.core.types import Document, whole
 from app.history.access import visible_kinds
 from app.history.reports.store import Period
-from app.items.operations import GIVE, GIVE_BACK, TAKE
-from app.moderation.operations import IMPOSE, LIFT
-from app.moderation.penalties import BAN, MUTE
-from app.texts import name_of
-from app.types import Document, whole
+from app.players.items.operations import GIVE, GIVE_BACK, TAKE
+from app.users.moderation.operations import IMPOSE, LIFT
 
 DAY, UTC, ZONES = timedelta(days=1), ZoneInfo("UTC"), available_timezones()
 DEFAULT_DAYS, MOST_DAYS, MOST_ROWS = 28, 366, 50

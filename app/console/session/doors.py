@@ -17,14 +17,14 @@ from app.console.forms.submissions import Submission, note_refusal
 from app.console.frame.pages import here, page, path_to
 from app.console.session import sessions as session
 from app.console.stores import users
-from app.errors import Conflict, QuartermasterError, RateLimited, Unavailable
+from app.core.errors import Conflict, QuartermasterError, RateLimited, Unavailable
+from app.core.naming import Lookup
 from app.http.errors import status_of
-from app.naming import Lookup
-from app.oauth.domain import TokenRefused
-from app.oauth.sign_ins import authenticate
-from app.second_factor.domain import FIELD, CodeRefused, has_factor
-from app.second_factor.management import use_code
 from app.users.domain import WrongPassword
+from app.users.oauth.domain import TokenRefused
+from app.users.oauth.sign_ins import authenticate
+from app.users.second_factor.domain import FIELD, CodeRefused, has_factor
+from app.users.second_factor.management import use_code
 
 ONE_TIME = {"autocomplete": "one-time-code", "spellcheck": "false", "maxlength": 40}
 CODE = Field(

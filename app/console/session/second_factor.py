@@ -17,18 +17,22 @@ from app.console.frame.pages import SERVICE, path_to, render, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
 from app.console.stores import users
+from app.core.naming import Lookup
 from app.http.context import setting
 from app.http.intents import intent
-from app.naming import Lookup
-from app.second_factor.domain import FIELD, has_factor, recovery_codes_left
-from app.second_factor.management import (
+from app.users.second_factor.domain import FIELD, has_factor, recovery_codes_left
+from app.users.second_factor.management import (
     RecoveryCodes,
     propose,
     renew_recovery_codes,
     set_up,
     switch_off,
 )
-from app.second_factor.operations import RENEW_RECOVERY_CODES, SET_UP_FACTOR, SWITCH_OFF_FACTOR
+from app.users.second_factor.operations import (
+    RENEW_RECOVERY_CODES,
+    SET_UP_FACTOR,
+    SWITCH_OFF_FACTOR,
+)
 
 GROUP = 4
 

@@ -11,17 +11,17 @@ from flask import Response, current_app, request
 
 from app.auth import guard
 from app.auth.callers import Caller, Callers
-from app.auth.permissions import KeyAccess
 from app.auth.tokens import Claims
 from app.console.forms.reading import SENDER, posted
-from app.errors import Forbidden, Unauthorized
+from app.core.errors import Forbidden, Unauthorized
+from app.core.naming import Lookup
+from app.core.permissions import KeyAccess
+from app.core.types import Document
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
-from app.naming import Lookup
-from app.oauth.store import RefreshTokens, Session
-from app.second_factor.domain import FIELD, CodeRefused, has_factor
-from app.second_factor.vault import Vault
-from app.types import Document
+from app.users.oauth.store import RefreshTokens, Session
+from app.users.second_factor.domain import FIELD, CodeRefused, has_factor
+from app.users.second_factor.vault import Vault
 from app.users.store import Users
 
 # Browsers send a cookie with this prefix only over TLS, and no other host can set it.

@@ -10,7 +10,6 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import SignedIn
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import REFUSALS as FORM_REFUSALS
 from app.console.forms.places import Place, attempt, register
@@ -22,20 +21,21 @@ from app.console.session import sessions as session
 from app.console.session.doors import CODE, door, refuse
 from app.console.stores import cursors, users
 from app.console.users.forms import PASSWORD_FIELDS
-from app.errors import Invalid, NotFound, QuartermasterError, RateLimited, Unavailable
+from app.core.errors import Invalid, NotFound, QuartermasterError, RateLimited, Unavailable
+from app.core.naming import Lookup
+from app.core.permissions import SignedIn
+from app.core.types import Document
 from app.http.context import current, setting
-from app.naming import Lookup
-from app.oauth.domain import TokenRefused
-from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
-from app.openid.domain import DENIED, STALE, SignInRefused, proof_time
-from app.openid.provider import Provider
-from app.openid.sign_ins import sign_in as openid_sign_in
-from app.second_factor.domain import CodeRefused, has_factor
-from app.second_factor.management import use_code
-from app.second_factor.vault import Vault
 from app.storage.limits import Marks
-from app.types import Document
 from app.users.invitations import accept
+from app.users.oauth.domain import TokenRefused
+from app.users.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
+from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
+from app.users.openid.provider import Provider
+from app.users.openid.sign_ins import sign_in as openid_sign_in
+from app.users.second_factor.domain import CodeRefused, has_factor
+from app.users.second_factor.management import use_code
+from app.users.second_factor.vault import Vault
 
 PAGE_SIZE = 25
 REFUSALS = (TokenRefused, *FORM_REFUSALS)

@@ -6,7 +6,14 @@ from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.permissions import (
+from app.console.forms.curl import as_number
+from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.schemas import InvitationForm, NewRoleForm, RoleForm
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import done, path_to
+from app.console.stores import roles
+from app.core.errors import QuartermasterError
+from app.core.permissions import (
     INCLUDED,
     LIMIT_NAMES,
     NAMES,
@@ -16,18 +23,12 @@ from app.auth.permissions import (
     limits_of,
     permissions_of_role,
 )
-from app.console.forms.curl import as_number
-from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
-from app.console.forms.schemas import InvitationForm, NewRoleForm, RoleForm
-from app.console.forms.submissions import Submission
-from app.console.frame.pages import done, path_to
-from app.console.stores import roles
-from app.errors import QuartermasterError
+from app.core.types import Document
 from app.http.api import Schema
 from app.http.intents import intent
-from app.staff import operations
-from app.staff.domain import NAME_RULE, require_given
-from app.staff.operations import (
+from app.users.staff import operations
+from app.users.staff.domain import NAME_RULE, require_given
+from app.users.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
     DISABLE_ACCOUNT,
@@ -36,7 +37,6 @@ from app.staff.operations import (
     REMOVE_ROLE,
     SET_ROLES,
 )
-from app.types import Document
 
 # The permissions in the order of a form, by what they are about.
 GROUPS = {

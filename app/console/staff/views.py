@@ -9,7 +9,6 @@ from functools import partial
 from flask import Response
 
 from app.auth import guard
-from app.auth.permissions import RIGHTS, Permission, all_role_names, role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -29,12 +28,13 @@ from app.console.staff.forms import (
     why_role_is_closed,
 )
 from app.console.stores import history, roles, staff, users
-from app.naming import Lookup
-from app.paging import CursorPage
-from app.second_factor.domain import has_factor
-from app.staff.domain import public_role, public_staff
-from app.staff.store import WAYS_IN
-from app.types import Document
+from app.core.naming import Lookup
+from app.core.paging import CursorPage
+from app.core.permissions import RIGHTS, Permission, all_role_names, role_names
+from app.core.types import Document
+from app.users.second_factor.domain import has_factor
+from app.users.staff.domain import public_role, public_staff
+from app.users.staff.store import WAYS_IN
 
 WEEK = timedelta(days=7)
 READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Invitation", "Keys", "SecondFactor", "LastSignInAt")

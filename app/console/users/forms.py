@@ -11,31 +11,31 @@ from markupsafe import Markup
 
 from app.approvals.access import ask
 from app.auth import guard
-from app.auth.permissions import Permission, role_names
-from app.changes import Applied
+from app.auth.execution import execute
 from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, redirect_with_notice, see_other
 from app.console.game.forms import KICK, KILL, WARP
 from app.console.players.forms import note_form
-from app.execution import execute
+from app.core.changes import Applied
+from app.core.naming import Lookup
+from app.core.penalties import BAN, MUTE, Penalty
+from app.core.permissions import Permission, role_names
+from app.core.types import Document
 from app.http import tracing
 from app.http.masking import MASK
-from app.moderation.operations import IMPOSE, LIFT
-from app.moderation.penalties import BAN, MUTE, Penalty
-from app.naming import Lookup
-from app.notes.operations import NOTE_ON_USER
-from app.oauth.operations import REVOKE_TOKENS
-from app.oauth.sign_ins import end_sign_in
 from app.privacy.domain import ErasureUnderWay
 from app.privacy.erasing import finish
 from app.privacy.operations import ERASE_USER
-from app.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
-from app.types import Document
 from app.users import accounts
+from app.users.moderation.operations import IMPOSE, LIFT
+from app.users.notes.operations import NOTE_ON_USER
+from app.users.oauth.operations import REVOKE_TOKENS
+from app.users.oauth.sign_ins import end_sign_in
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 from app.users.schemas import ManageEmailArgs
+from app.users.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
 
 MANAGE = (Permission.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}

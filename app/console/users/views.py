@@ -11,7 +11,6 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
@@ -31,22 +30,23 @@ from app.console.frame.subjects import (
 from app.console.game.actions import actions_part
 from app.console.stores import cursors, erasures, personal_data, players, users
 from app.console.users.forms import FORMS
-from app.errors import NotFound
+from app.core.errors import NotFound
+from app.core.naming import Lookup, parse_guid
+from app.core.paging import Page
+from app.core.penalties import BAN, MUTE, Penalty
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.http.intents import reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.uploads import Pieces, download
-from app.moderation import domain as moderation
-from app.moderation.enforcement import may_punish
-from app.moderation.penalties import BAN, MUTE, Penalty
-from app.naming import Lookup, parse_guid
-from app.notes import domain as notes
-from app.oauth.sign_ins import list_sign_ins
-from app.paging import Page
 from app.privacy.domain import ERASED_AT, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
-from app.second_factor.domain import has_factor
-from app.types import Document
 from app.users.domain import POWER_FLAGS, shown_code
+from app.users.moderation import domain as moderation
+from app.users.moderation.enforcement import may_punish
+from app.users.notes import domain as notes
+from app.users.oauth.sign_ins import list_sign_ins
+from app.users.second_factor.domain import has_factor
 from app.users.store import RECORD
 
 TABS = ("account", "history", "notes", "keys", "sign-ins")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from app.core.naming import Lookup
+from app.core.paging import CursorPage
+from app.core.types import Document
 from app.game.actions.store import ActionFilters, Actions
 from app.history.access import require_users, sees_users
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.naming import Lookup
-from app.paging import CursorPage
 from app.players.store import Players
-from app.types import Document
 from app.users.store import Users
 
 actions = current(Actions)

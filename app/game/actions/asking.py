@@ -8,8 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 from app.auth import guard
-from app.auth.permissions import Permission
 from app.auth.spending import allowances_of, spend, unaskable
+from app.core.naming import Lookup
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.game.actions.domain import (
     GUILD_VARIABLE,
     LETTER,
@@ -20,13 +22,11 @@ from app.game.actions.domain import (
     state_of,
 )
 from app.game.actions.store import Actions
-from app.guilds.store import Guilds
 from app.http.context import current
 from app.http.intents import action_intent
 from app.http.masking import masked
-from app.naming import Lookup
+from app.players.guilds.store import Guilds
 from app.players.store import Players
-from app.types import Document
 from app.users.store import Users
 
 actions = current(Actions)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from app.auth.permissions import Permission
-from app.changes import Intent
-from app.errors import Conflict, NotFound, Unavailable
-from app.naming import Lookup, name_key
-from app.types import Document, whole
+from app.core.changes import Intent
+from app.core.errors import Conflict, NotFound, Unavailable
+from app.core.naming import Lookup, name_key
+from app.core.permissions import Permission
+from app.core.types import Document, whole
 
 
 class ActionWords(NamedTuple):

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from flask import Response
 
-from app.auth.permissions import Need, Permission
 from app.auth.views import read_route
-from app.errors import NotFound, RoleMissing
+from app.core.errors import NotFound, RoleMissing
+from app.core.naming import Lookup
+from app.core.permissions import Need, Permission
+from app.core.types import Document
 from app.game.actions import access, asking
 from app.game.actions.asking import (
     EVERYBODY,
@@ -54,13 +56,11 @@ from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
 from app.http.masking import masked
+from app.http.openapi.examples import ACTION, GUILD, MAP, PLAYER, USER
 from app.http.path_converters import path_guid
-from app.naming import Lookup
-from app.openapi.examples import ACTION, GUILD, MAP, PLAYER, USER
-from app.types import Document
+from app.players.variables.domain import variable_record
+from app.players.variables.schemas import SetVariableArgs, VariableSchema
 from app.users.schemas import MessageSchema
-from app.variables.domain import variable_record
-from app.variables.schemas import SetVariableArgs, VariableSchema
 
 ABOUT = "Actions of the running game, and the API for games without a MongoDB driver."
 UNDER_WAY = "The game has not answered yet."

@@ -18,9 +18,13 @@ from typing import NamedTuple
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from app import metrics
-from app.changes import Applied, Intent
-from app.errors import KeyReused, Unavailable
+from app.core import metrics
+from app.core.changes import Applied, Intent
+from app.core.errors import KeyReused, Unavailable
+from app.core.limits import Limiter
+from app.core.paging import CursorPage
+from app.core.request_scope import wait_deadline, working
+from app.core.types import Document
 from app.game.actions.domain import (
     ANSWER_FIELDS,
     ENDED,
@@ -37,9 +41,6 @@ from app.game.actions.domain import (
     state_of,
     valid_action,
 )
-from app.limits import Limiter
-from app.paging import CursorPage
-from app.request_scope import wait_deadline, working
 from app.storage.client import Storage
 from app.storage.errors import explain
 from app.storage.fence import ERASURES, require_not_erased
@@ -55,7 +56,6 @@ from app.storage.schema.shapes import (
     TEXT_OR_NULL,
     object_shape,
 )
-from app.types import Document
 
 OBJECT: Document = {"bsonType": "object"}
 ACTIONS = CollectionPlan(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.permissions import Permission
 from app.auth.views import read_route
+from app.core.paging import CursorPage
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
 from app.game.events.store import Events
 from app.history.access import visible_kinds
@@ -13,8 +15,6 @@ from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.lists import cursor_response, page_size
-from app.paging import CursorPage
-from app.types import Document
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
 

@@ -6,7 +6,7 @@ from app.history.schemas import EntrySchema
 from app.http.api import Schema
 from app.http.fields import Integer, List, Text
 from app.http.lists import CursorListArgs
-from app.openapi.examples import CURSOR_EXAMPLE
+from app.http.openapi.examples import CURSOR_EXAMPLE
 
 # The value of "after" that means the end of the list.
 NOW = "now"

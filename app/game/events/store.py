@@ -9,13 +9,13 @@ from itertools import islice
 import bson
 from pymongo.read_preferences import ReadPreference
 
-from app.errors import InvalidCursor, Unavailable
+from app.core.errors import InvalidCursor, Unavailable
+from app.core.paging import CursorPage
+from app.core.types import Document
 from app.history.store import History
-from app.paging import CursorPage
 from app.storage.client import Storage
 from app.storage.events import BEGINNING, EVENTS, EventLog, Place, PlaceLost
 from app.storage.history import HISTORY
-from app.types import Document
 
 LIST_NAME = b"events "
 # How many entries of the log one request reads at most, if the caller may see few of them.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.auth.permissions import Permission
+from app.core.operations import NotUndoable, Operation, UnknownItems
+from app.core.permissions import Permission
 from app.game.server.schemas import SaveArgs
-from app.operations import NotUndoable, Operation, UnknownItems
 
 SAVE = Operation(
     name="save",

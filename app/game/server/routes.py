@@ -7,11 +7,13 @@ from contextlib import suppress
 from flask import Response, current_app
 
 from app.auth import guard
-from app.auth.permissions import Permission
+from app.auth.execution import change_route
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
-from app.errors import Conflict, NotFound, Unavailable
-from app.execution import change_route
+from app.core.errors import Conflict, NotFound, Unavailable
+from app.core.naming import Lookup
+from app.core.permissions import Permission
+from app.core.types import Document
 from app.game.actions.domain import (
     ActionNotFound,
     ActionWithdrawn,
@@ -39,12 +41,10 @@ from app.http.context import current
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
 from app.http.masking import masked
+from app.http.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.http.path_converters import path_guid
-from app.naming import Lookup
-from app.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted, WasErased
 from app.players.store import Players
-from app.types import Document
 
 NO_BUDGET = OverBudget("shop", "saving a character is not for a key with a budget", "Budget")
 

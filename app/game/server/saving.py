@@ -8,14 +8,16 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from app.auth.spending import refuse_unknown, unaskable
-from app.changes import Applied
-from app.errors import (
+from app.core.changes import Applied
+from app.core.errors import (
     Invalid,
     InvalidField,
     KeyReused,
     QuartermasterError,
     Unavailable,
 )
+from app.core.request_scope import wait_deadline
+from app.core.types import Document, is_deep
 from app.game.server.operations import SAVE
 from app.http.context import current
 from app.http.errors import body_of
@@ -23,15 +25,13 @@ from app.http.fields import INT64
 from app.http.intents import intent
 from app.http.masking import masked
 from app.http.parser import load
+from app.maintenance.transfer.records import PlayerRecord
+from app.maintenance.transfer.validate import DEEPEST
 from app.players.domain import WasErased, name_lengths, require_name
 from app.players.store import Players
-from app.request_scope import wait_deadline
 from app.storage.bulk import encode
 from app.storage.errors import DatabaseError, explain
 from app.storage.fence import BeingErased
-from app.transfer.records import PlayerRecord
-from app.transfer.validate import DEEPEST
-from app.types import Document, is_deep
 
 # Fields of staff, of erasures, and those that a former release derived.
 OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})

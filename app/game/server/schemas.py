@@ -9,12 +9,12 @@ from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
+from app.http.openapi.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.http.parser import MAX_FIELDS
-from app.items.schemas import SlotSchema
-from app.openapi.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
+from app.players.items.schemas import SlotSchema
 from app.players.schemas import PlayerSchema
-from app.spells.schemas import KnownSpellSchema
-from app.variables.schemas import VariableSchema
+from app.players.spells.schemas import KnownSpellSchema
+from app.players.variables.schemas import VariableSchema
 
 MOST_PLAYERS, MOST_SAVED = 10_000, 500
 MOST_ACTIONS, MOST_READERS = 100, 1000

@@ -11,8 +11,10 @@ from typing import NamedTuple
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from app.changes import Intent, Origin
-from app.errors import Conflict, Invalid, InvalidField, NotFound
+from app.core.changes import Intent, Origin
+from app.core.errors import Conflict, Invalid, InvalidField, NotFound
+from app.core.naming import Lookup
+from app.core.types import Document, is_deep
 from app.game.actions.domain import (
     LETTER,
     LOOKED_WITHIN,
@@ -22,16 +24,14 @@ from app.game.actions.domain import (
     NotTaken,
 )
 from app.game.actions.store import ACTIONS, GAMES
-from app.items.operations import GIVE
-from app.items.store import Catalogue
-from app.items.transfers.domain import receive
-from app.items.undo import CONTAINERS
-from app.naming import Lookup
+from app.players.items.operations import GIVE
+from app.players.items.store import Catalogue
+from app.players.items.transfers.domain import receive
+from app.players.items.undo import CONTAINERS
 from app.players.store import Players
 from app.storage.bulk import encode
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, erased_people
-from app.types import Document, is_deep
 
 LARGEST_RESULT, DEEPEST = 4096, 20
 # Requests choose the names of game servers freely, so each account keeps only so many, for so long.

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pymongo
 from pymongo.errors import PyMongoError
 
-from app.errors import Invalid
+from app.core.errors import Invalid
+from app.core.types import Document
 from app.storage.client import Storage
-from app.types import Document
 
 SECONDS = 5.0
 TOO_MUCH = "Counting {what} takes too long in this period. Choose a shorter one."

@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeGuard
 
-from app.changes import Applied, Intent
-from app.errors import NotFound
-from app.naming import Lookup
+from app.core.changes import Applied, Intent
+from app.core.errors import NotFound
+from app.core.naming import Lookup
+from app.core.types import Document
 from app.players.domain import (
     DELETED_AT,
     SUBJECT,
@@ -24,7 +25,6 @@ from app.players.domain import (
 from app.players.store import DELETED_PLAYERS, PLAYERS, Players
 from app.storage.changes import Changes
 from app.storage.client import Storage, by_key
-from app.types import Document
 
 
 class Deletions:

@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
 from app.storage.embedded import supervisor
 from app.storage.embedded.supervisor import is_supervised, read_state, try_lock
 

@@ -9,9 +9,9 @@ from typing import Any
 import bson
 from pymongo.collection import Collection
 
-from app.errors import InvalidCursor
-from app.paging import CursorPage
-from app.types import Document
+from app.core.errors import InvalidCursor
+from app.core.paging import CursorPage
+from app.core.types import Document
 
 Position = tuple[datetime, str]
 

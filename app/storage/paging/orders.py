@@ -13,8 +13,8 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
-from app.errors import InvalidCursor
-from app.types import Document
+from app.core.errors import InvalidCursor
+from app.core.types import Document
 
 DIGEST_BYTES = 8
 # Positions keep dates beyond year 9999 as stored; the storage client clamps them.

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from cachetools import TTLCache
 from pymongo.collection import Collection
 
-from app.paging import Page, Window
+from app.core.paging import Page, Window
+from app.core.types import Document
 from app.storage.paging.orders import AS_STORED, Order
 from app.storage.paging.totals import Total
-from app.types import Document
 
 Fields = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
-from app.types import Document
+from app.core.types import Document
 
 # How long a measurement is valid.
 DRIFT_SECONDS = 600

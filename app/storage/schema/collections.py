@@ -11,11 +11,11 @@ from pymongo import IndexModel, MongoClient
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
+from app.core.types import Document
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.schema import migrations
 from app.storage.schema.plan import CollectionPlan
-from app.types import Document
 
 NAMESPACE_EXISTS = 48
 # IndexOptionsConflict and IndexKeySpecsConflict: the same name with other keys or options, and

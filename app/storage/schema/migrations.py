@@ -15,10 +15,11 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
-from app.auth.permissions import permissions_of_scopes
-from app.errors import QuartermasterError
-from app.former_names import carry_names
-from app.naming import email_key, name_key, name_tails
+from app.core.errors import QuartermasterError
+from app.core.former_names import carry_names
+from app.core.naming import email_key, name_key, name_tails
+from app.core.permissions import permissions_of_scopes
+from app.core.types import Document
 from app.storage.bulk import batches
 from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
 from app.storage.schema import upgrade
@@ -26,7 +27,6 @@ from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.storage.schema.upgrade import UpgradeRefused
 from app.storage.search_fields import history_document
-from app.types import Document
 
 Step = Callable[[Database[Document]], None]
 

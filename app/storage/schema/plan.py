@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from app.types import Document
+from app.core.types import Document
 
 
 class CollectionPlan(NamedTuple):

@@ -15,8 +15,8 @@ from pymongo.errors import (
     PyMongoError,
 )
 
-from app import metrics
-from app.errors import Unavailable
+from app.core import metrics
+from app.core.errors import Unavailable
 from app.storage.client import Storage
 from app.storage.errors import explain, is_forbidden
 from app.storage.schema import migrations

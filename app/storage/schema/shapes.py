@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.types import Document
+from app.core.types import Document
 
 Shape = Mapping[str, Any]
 

@@ -21,12 +21,12 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
-from app.errors import QuartermasterError
+from app.core.errors import QuartermasterError
+from app.core.types import Document
 from app.storage.bulk import batches
 from app.storage.errors import has_only_duplicate_keys
 from app.storage.events import LEASE, LOCKS, LOOK_BACK, MOST_ENTRIES, EventLog
 from app.storage.search_fields import history_document
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

@@ -1,0 +1,116 @@
+"""Executes an operation for the caller of a request, and declares its route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from app.auth import guard
+from app.auth.approval import require_no_approval
+from app.auth.spending import OverBudget, spend
+from app.catalogue.domain import NotInCatalogue
+from app.catalogue.store import KnownObjects
+from app.core.changes import Applied, Intent
+from app.core.errors import QuartermasterError
+from app.core.operations import IncompleteOperation, Key, Operation, Route
+from app.core.types import Document
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import answer, intent, previewed_intent
+
+OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
+
+known_objects = current(KnownObjects)
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def execute(operation: Operation, key: Key, args: Document) -> Applied:
+    """Execute an operation for the caller; a new document has the key of its name."""
+    if operation.approval:
+        require_no_approval(operation.approval)
+    for require in operation.requires:
+        require(key, args)
+    key = args["Name"] if key is None else key
+    change = _change(operation, key, args)
+    meant = intent(operation, args)
+    store = operation.store
+    find_earlier = partial(store.find_earlier, key, meant) if store else None
+    return spend(operation.moves(args), partial(change, meant), find_earlier)
+
+
+def make(operation: Operation, key: Key, args: Document, meant: Intent) -> Applied:
+    """Execute an operation for an intent that is not the caller's."""
+    return _change(operation, key, args)(meant)
+
+
+def _change(operation: Operation, key: Key, args: Document) -> Callable[[Intent], Applied]:
+    """Return what makes the change, or raise if the arguments do not allow it."""
+    if operation.run:
+        return partial(operation.run, key, args)
+    prepared = operation.prepare_change(args)
+
+    def change(meant: Intent) -> Applied:
+        checked = known_objects.checked(operation, args, prepared, meant)
+        return operation.documents.change(key, *checked)
+
+    return change
+
+
+def preview(operation: Operation, key: Key, args: Document) -> Document:
+    """Return the entry that a change would have, without making the change."""
+    prepared = operation.prepare_change(args)
+    checked = known_objects.checked(operation, args, prepared, previewed_intent(operation, args))
+    return operation.documents.preview(key, *checked)
+
+
+def change_route(
+    blueprint: Blueprint,
+    operation: Operation,
+    path: str,
+    schema: Any,
+    *refusals: QuartermasterError,
+    method: str = "POST",
+    view: str = "",
+    about: str = "",
+    **options: Any,
+) -> Callable[[View], View]:
+    """Declare a route that executes an operation: path, access, arguments and response.
+
+    Without the name of a view and its documentation, this is a decorator for a view. Options
+    override the declaration of the operation: body (a schema or None), whether the body is
+    required, and needs. Other options describe the response.
+    """
+    body = options.pop("body", operation.arguments)
+    is_required = options.pop("is_body_required", True)
+    needs = options.pop("needs", operation.needs)
+    if needs is None:
+        raise IncompleteOperation(f"'{operation.name}' is for the command line: it has no route.")
+
+    def decorator(view: View) -> View:
+        operation.routes[view.__name__] = Route(method, f"{blueprint.url_prefix}{path}")
+        view = blueprint.idempotent(view) if operation.takes_key else blueprint.recorded(view)
+        view = blueprint.warns(view) if operation.needs_object else view
+        view = blueprint.refuses(*refusals, *_own_refusals(operation))(view)
+        view = blueprint.documents_response(200, schema, **options)(view)
+        view = blueprint.arguments(body, required=is_required)(view) if body else view
+        route: Callable[[View], View] = blueprint.route(path, methods=[method])
+        return route(guard.required(*needs)(view))
+
+    def respond(args: Document | None = None, **path: Key) -> Any:
+        return answer(execute(operation, next(iter(path.values()), None), args or {}))
+
+    if view:
+        respond.__name__, respond.__doc__ = view, about
+        decorator(respond)
+    return decorator
+
+
+def _own_refusals(operation: Operation) -> list[QuartermasterError]:
+    """Return examples of the errors that follow from an operation's declaration."""
+    found: list[QuartermasterError] = []
+    if name := operation.needs_object:
+        declared = operation.arguments.fields[name].metadata
+        found.append(NotInCatalogue(declared["object_type"], declared["example"]))
+    return [*found, OVER_BUDGET] if operation.counts_items else found

@@ -1,0 +1,171 @@
+"""The catalogue in MongoDB: all objects of a game in one collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from threading import Lock
+from typing import Any, NamedTuple, NoReturn
+
+from cachetools import TTLCache, cached
+
+from app.catalogue.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, public_object
+from app.core.changes import Intent, Rule
+from app.core.errors import NotFound, QuartermasterError
+from app.core.naming import name_key
+from app.core.operations import Operation, Prepared
+from app.core.paging import Page, Window
+from app.core.types import Document
+from app.storage.client import Storage
+from app.storage.documents import ChangeableDocuments
+from app.storage.paging.orders import Order
+from app.storage.paging.pages import NAME_TAILS
+from app.storage.schema.plan import CollectionPlan, index
+
+CACHED_OBJECTS = 10_000
+# Names are not unique: the id makes the order total.
+BY_NAME = Order("name", [("NameKey", 1), ("_id", 1)])
+OBJECTS = CollectionPlan(
+    SUBJECT.collection,
+    SHAPE,
+    (
+        index("name", "Type", "NameKey", "_id"),
+        index(NAME_TAILS, "Type", "NameTails", "NameKey", "_id"),
+    ),
+)
+
+
+class ObjectKey(NamedTuple):
+    """The type and the id of an object."""
+
+    type: str
+    id: str
+
+
+class Objects(ChangeableDocuments):
+    def __init__(self, storage: Storage, total_seconds: float, cache_seconds: float) -> None:
+        super().__init__(storage, SUBJECT, total_seconds)
+        self._names: TTLCache[str, str | None] = TTLCache(CACHED_OBJECTS, cache_seconds)
+        self._names_lock = Lock()
+
+    def get(self, type_: str, id_: str) -> Document:
+        if (found := self.find(type_, id_)) is None:
+            raise NotFound(type_, id_)
+        return found
+
+    def find(self, type_: str, id_: str) -> Document | None:
+        found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
+        return public_object(found) if found else None
+
+    def get_time(self) -> Document:
+        found = self._documents.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)
+        if found is None:
+            raise NoTime
+        return public_object(found)
+
+    def names(self, type_: str) -> dict[str, str]:
+        """Return the names of all objects of a type by id, in the order of names."""
+        found = self._documents.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
+        return {str(document["_id"]): document.get("Name", "") for document in found}
+
+    def names_of(self, ids: Iterable[Any]) -> dict[str, str]:
+        """Return the names of objects by id, some seconds old; without those that do not exist."""
+        wanted = {id_ for id_ in ids if isinstance(id_, str)}
+        with self._names_lock:
+            known = {id_: self._names[id_] for id_ in wanted if id_ in self._names}
+        if missing := list(wanted - known.keys()):
+            found = self._documents.find({"_id": {"$in": missing}}, ["Name"])
+            names = {str(document["_id"]): document.get("Name", "") for document in found}
+            known |= dict.fromkeys(missing) | names
+            with self._names_lock:
+                self._names.update(known)
+        return {id_: name for id_, name in known.items() if name is not None}
+
+    def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
+        """Return some objects of a type with this name, case-insensitively, as names by id."""
+        found = self._documents.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
+        return {str(one["_id"]): str(one.get("Name")) for one in found.limit(limit)}
+
+    def ids_by_name(self, type_: str, keys: Iterable[str]) -> dict[str, list[str]]:
+        """Return by name key the ids of all objects of a type with one of these names."""
+        found: dict[str, list[str]] = {}
+        where = {"Type": type_, "NameKey": {"$in": list(keys)}}
+        for one in self._documents.find(where, ["NameKey"]):
+            found.setdefault(one["NameKey"], []).append(str(one["_id"]))
+        return found
+
+    def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
+        """Return some objects of a type whose name contains a text, as names by id."""
+        page = self.walk(type_, Window(0, limit, limit, b""), text)
+        return {str(record["Id"]): str(record.get("Name")) for record in page.values}
+
+    def list(self, type_: str, window: Window) -> Page:
+        """Return a page of the objects of a type, by name."""
+        of_type = {"Type": type_}
+        return _public_page(
+            self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by)
+        )
+
+    def walk(self, type_: str, window: Window, search: str | None) -> Page:
+        """Return a page of the objects of a type, or of those whose name contains a text."""
+        where: Document = {"Type": {"$eq": type_}}
+        held_by = BY_NAME.held_by
+        if search:
+            where["NameTails"] = {"$regex": f"^{re.escape(search)}"}
+            held_by = NAME_TAILS
+        walked = f"{type_} {search or ''}"
+        return _public_page(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
+
+    def _where(self, key: ObjectKey) -> Document:
+        return {"_id": key.id, "Type": key.type}
+
+    def not_found(self, error: NotFound, key: ObjectKey) -> NotFound:
+        """Return the error with the requested type; a missing entry to undo keeps its own error."""
+        return NotFound(*key) if error.kind == SUBJECT.name else error
+
+
+class KnownObjects:
+    """A cache of the objects that changes need.
+
+    It expires after some seconds, so a change of the catalogue soon reaches all workers.
+    """
+
+    def __init__(self, storage: Storage, seconds: float, is_strict: bool) -> None:
+        self._objects = storage.db[OBJECTS.name]
+        self._is_strict = is_strict
+        remember = cached(TTLCache(CACHED_OBJECTS, seconds), lock=Lock())
+        self.find: Callable[..., Document | None] = remember(self._find)
+
+    def _find(self, type_: str, *id_: str) -> Document | None:
+        """Return an object with its stack limit; without an id, any object of the type, or None."""
+        where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
+        return self._objects.find_one(where, ["StackLimit"])
+
+    def checked(
+        self, operation: Operation, arguments: Document, prepared: Prepared, intent: Intent
+    ) -> tuple[tuple[str, ...], Rule, Intent]:
+        """Return a change, with a warning if the catalogue lacks the object that it gives.
+
+        With strict settings, such a change is refused instead. If the catalogue has no object of
+        the type, it was not imported, and there is no warning.
+        """
+        name = operation.needs_object
+        if name is None:
+            return *prepared, intent
+        type_, id_ = operation.object_types[name], arguments[name]
+        if self.find(type_, id_) or not self.find(type_):
+            return *prepared, intent
+        missing = NotInCatalogue(type_, id_)
+        if self._is_strict:
+            return prepared.reads, partial(_refuse, missing), intent
+        return *prepared, intent._replace(warning=str(missing))
+
+
+def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
+    """Raise an error as a rule, so that a repeated request still gets its first answer."""
+    raise error
+
+
+def _public_page(page: Page) -> Page:
+    return page._replace(values=[public_object(found) for found in page.values])

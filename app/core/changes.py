@@ -1,0 +1,230 @@
+"""A change to a document: the decision of a rule, the caller's intent, the history entry. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from app.core.types import Document
+
+# The fields that every change keeps up to date: games filter on one, and lists sort by the other.
+BOOKKEEPING = ("Version", "ChangedAt")
+# A field that games made for release 0.3.0 insert, and that means nothing any more.
+FORMER_FIELD = "Journal"
+# The kinds of documents that have a history.
+KINDS = ("player", "user", "bag", "object", "role")
+# A ChangedAt further in the future than this was not written by this program.
+LARGEST_CLOCK_ERROR = timedelta(days=1)
+# The resolution of a BSON date.
+MILLISECOND = timedelta(milliseconds=1)
+# The maximum size of the changes in an entry: a game may keep megabytes in fields of its own.
+MAX_RECORDED_SIZE = 64 * 1024
+TOO_LARGE = "(too large to be told)"
+
+# The value of a field that a document does not have; a rule that returns it removes the field.
+ABSENT: Any = object()
+
+
+class Change(NamedTuple):
+    """The decision of a rule: the new values of whole fields, and the answer to the caller.
+
+    A change without an entry is bookkeeping, such as counting wrong reset codes. A change of no
+    field has an entry only if it is noted, such as reading personal data. The values of a large
+    change may be too large for its entry.
+    """
+
+    fields: Mapping[str, Any]
+    answer: Any
+    has_entry: bool = True
+    is_large: bool = False
+    is_noted: bool = False
+    # What the entry records, if an earlier write without an entry has already made the change.
+    recorded: list[Document] | None = None
+    # What could not be done, if the caller asked for as much as possible.
+    warning: str | None = None
+
+    def intent_with_warning(self, intent: Intent) -> Intent:
+        return intent._replace(warning=self.warning) if self.warning else intent
+
+
+Rule = Callable[[Document], Change]
+
+
+class Origin(NamedTuple):
+    """Who requests a change, through which interface, and why."""
+
+    user_id: str | None
+    name: str
+    via: str
+    request_id: str | None = None
+    reason: str | None = None
+    # The name of the API key, if one was used.
+    key: str | None = None
+    # The UserId and Name of the colleague who approved it, if one had to.
+    approved_by: Document | None = None
+
+
+class Intent(NamedTuple):
+    """What a caller is about to do, and how to recognise a repeated request."""
+
+    operation: str
+    origin: Origin
+    arguments: Document = {}
+    # The Idempotency-Key, and a hash of the request that was sent with it.
+    key: str | None = None
+    fingerprint: str | None = None
+    # The entry that this change undoes.
+    undoes: Document | None = None
+    # A warning for the caller, although the change is made.
+    warning: str | None = None
+    # If the change moves items between two players: where the entry of the other player is.
+    transfer: Document | None = None
+
+
+class Applied(NamedTuple):
+    """The answer to a change, whether it is a replay, and the entry of the change.
+
+    There is no entry if nothing changed.
+    """
+
+    answer: Any
+    replayed: bool = False
+    entry: Document | None = None
+    # The Version that a change without an entry has made.
+    version: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SubjectKind:
+    """A kind of document, and which of its fields history records."""
+
+    name: str
+    # Fields whose values an entry must not contain, by the name under which it records the change.
+    secret: Mapping[str, str] = field(default_factory=dict)
+    # Fields that are derived from others, and so not recorded.
+    derived: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    # Maps of which an entry records the changed keys, without values.
+    unquoted: tuple[str, ...] = ()
+    # Returns the fields that a document keeps when another replaces it, such as former names.
+    carried: Callable[[Document, Document], Document] = lambda before, new: {}
+
+    @cached_property
+    def unrecorded(self) -> frozenset[str]:
+        return frozenset((*self.derived, *self.hidden, *BOOKKEEPING, FORMER_FIELD))
+
+    @property
+    def collection(self) -> str:
+        return f"{self.name}s"
+
+
+def new_entry(
+    id_: str | None,
+    at: datetime | None,
+    kind: SubjectKind,
+    subject: Document,
+    intent: Intent,
+    changes: list[Document],
+    version: int,
+) -> Document:
+    """Return the entry of the change that makes this version of a document."""
+    origin = intent.origin
+    return {
+        "_id": id_,
+        "At": at,
+        "Subject": {"Kind": kind.name, "Id": subject["_id"], "Name": subject.get("Name")},
+        "Operation": intent.operation,
+        "By": {"UserId": origin.user_id, "Name": origin.name, **_without_none(Key=origin.key)},
+        "Via": origin.via,
+        "RequestId": origin.request_id,
+        "Reason": origin.reason,
+        "Arguments": intent.arguments,
+        "Changes": changes,
+        "Version": version,
+        **_without_none(
+            ApprovedBy=origin.approved_by,
+            Undoes=intent.undoes and intent.undoes["_id"],
+            Warning=intent.warning,
+            Transfer=intent.transfer,
+            IdempotencyKey=intent.key,
+            Fingerprint=intent.fingerprint,
+        ),
+    }
+
+
+def _without_none(**fields: Any) -> Document:
+    """Return the fields that are not None: indexes then skip the entries without them."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def changed_at(now: datetime, last: Any) -> datetime:
+    """Return the time of a change, later than the document's last change."""
+    now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    if not isinstance(last, datetime) or last - now > LARGEST_CLOCK_ERROR:
+        return now
+    return max(now, last + MILLISECOND)
+
+
+def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> list[Document]:
+    """Return the Path, Before and After of each changed field, or of each changed key of a map."""
+    changes: list[Document] = []
+    for name, value in new.items():
+        if name in kind.unrecorded or value is old.get(name):
+            continue
+        found = list(_changes_of(name, old.get(name, ABSENT), value))
+        if name in kind.secret:
+            found = [_field_change(kind.secret[name])] if found else []
+        elif name in kind.unquoted:
+            found = [_field_change(change["Path"]) for change in found]
+        changes += found
+    return changes
+
+
+def _changes_of(path: str, before: Any, after: Any) -> Iterator[Document]:
+    old = None if before is ABSENT else before
+    if not (isinstance(after, dict) and isinstance(old, dict | None) and (old or after)):
+        if not is_same_value(before, after):
+            yield _field_change(path, old, None if after is ABSENT else after)
+        return
+    old = old or {}
+    for name in {**old, **after}:
+        one, other = old.get(name, ABSENT), after.get(name, ABSENT)
+        if one is not other and not is_same_value(one, other):
+            yield _field_change(f"{path}.{name}", old.get(name), after.get(name))
+
+
+def _field_change(path: str, before: Any = None, after: Any = None) -> Document:
+    return {"Path": path, "Before": before, "After": after}
+
+
+def within_size(changes: list[Document]) -> list[Document]:
+    """Return the changes, with the values of fields that exceed MAX_RECORDED_SIZE replaced."""
+    by_field: dict[str, list[Document]] = {}
+    for change in changes:
+        by_field.setdefault(change["Path"].partition(".")[0], []).append(change)
+    recorded: list[Document] = []
+    left = MAX_RECORDED_SIZE
+    for name, some in by_field.items():
+        size = len(repr(some))
+        if size <= left:
+            recorded += some
+            left -= size
+        else:
+            recorded.append(_field_change(name, TOO_LARGE, TOO_LARGE))
+    return recorded
+
+
+def restored(change: Document) -> Any:
+    """Return the former value of a field; history records null if the document lacked it."""
+    return ABSENT if change["Before"] is None else change["Before"]
+
+
+def is_same_value(one: Any, other: Any) -> bool:
+    """Return whether two values are stored alike: unlike Python, BSON separates 1, 1.0 and True."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same_value, one, other))
+    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
+    return bool(one == other) and kinds[0] == kinds[1]

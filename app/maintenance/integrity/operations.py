@@ -1,0 +1,15 @@
+"""Repairing damaged documents."""
+
+from __future__ import annotations
+
+from app.core.operations import ANY, NotUndoable, Operation, no_items
+
+REPAIR = Operation(
+    name="repair",
+    subject=ANY,
+    needs=None,
+    arguments=None,
+    inverse=NotUndoable("what was repaired was damaged before"),
+    moves=no_items,
+    sentence="Repaired",
+)

@@ -1,0 +1,289 @@
+"""The records of import and export: JSON lines with the field names of the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from marshmallow import INCLUDE, ValidationError, post_load, validate, validates, validates_schema
+
+from app.catalogue import domain as objects
+from app.core.errors import Invalid
+from app.core.naming import NAME_LENGTH
+from app.core.types import Document, whole
+from app.http.api import Schema
+from app.http.fields import Flag, Guid, Integer, List, Moment, PasswordHash, Text
+from app.http.lists import OneOf
+from app.maintenance.transfer.fields import (
+    NoteList,
+    PowerField,
+    SpellList,
+    VariableList,
+    integers,
+    order_fields,
+)
+from app.players import domain as players
+from app.players.items import domain as items
+from app.players.items.schemas import SlotList
+from app.players.schemas import PlayerSchema
+from app.players.spells import domain as spells
+from app.players.variables import domain as variables
+from app.storage.extended_json import from_json, to_json
+from app.users import domain as users
+
+# With this limit, clients can handle an answer with a hundred of them.
+LARGEST_OBJECT = 256 * 1024
+
+
+class SizedRecord(Schema):
+    """A record with fields whose limits are settings."""
+
+    # The longest line, in bytes; MongoDB limits documents separately.
+    largest: int | None = None
+    # What a backup has of such documents, and a record does not.
+    omits = ""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._declared_fields = {**self._declared_fields, **self.sized_fields(sizes)}
+        super().__init__()
+
+    @staticmethod
+    def sized_fields(_: Mapping[str, int]) -> Document:
+        return {}
+
+
+class NamedRecord(SizedRecord):
+    """A record with the name of a player or an account."""
+
+    @validates("Name")
+    def has_a_usable_name(self, value: str, data_key: str) -> None:
+        try:
+            players.check_name(value)
+        except Invalid as error:
+            raise ValidationError(str(error)) from None
+
+
+class OpenRecord(SizedRecord):
+    """A record whose unknown fields, which games may add, are kept."""
+
+    class Meta(Schema.Meta):
+        unknown = INCLUDE
+
+    # Fields that a record must not set.
+    internal: tuple[str, ...] = ()
+
+    @validates_schema(pass_original=True)
+    def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
+        for name in original:
+            is_invalid = not name or name.startswith("$") or "." in name or "\0" in name
+            if name in self.internal or name == "_id" or is_invalid:
+                raise ValidationError("Is a name that cannot be stored.", name)
+
+    @post_load
+    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
+        for name in data.keys() - self.fields.keys():
+            try:
+                data[name] = from_json(data[name])
+            except ValueError:
+                raise ValidationError("Does not match its $ type.", name) from None
+        return data
+
+    def record(self, document: Document) -> Document:
+        """Return a stored document without internal fields, and with unknown ones as JSON."""
+        record = {name: value for name, value in document.items() if name not in self.internal}
+        # Overwrites a field 'Id' that a game may have added: the id is _id.
+        record["Id"] = record.pop("_id")
+        for name in record.keys() - self.fields.keys():
+            record[name] = to_json(record[name])
+        return record
+
+
+class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
+    internal = players.INTERNAL
+    omits = "deleted players, letters, guilds and history"
+
+    BaseStats = integers(5)
+    StatPointAllocations = integers(5)
+    Variables = VariableList()
+    Notes = NoteList()
+
+    @staticmethod
+    def sized_fields(sizes: Mapping[str, int]) -> Document:
+        return {
+            "Inventory": SlotList(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
+            "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
+            "Spells": SpellList(sizes["SPELLS_SIZE"]),
+        }
+
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
+        return players.player_document(
+            {**players.defaults(now), **self.stored_fields(record)}, version
+        )
+
+    @staticmethod
+    def stored_fields(record: Document) -> Document:
+        """Return the fields of a partial record as they are stored."""
+        slots: Document = {
+            name: items.slot_map(record[name]) for name in ("Inventory", "Bank") if name in record
+        }
+        return {**record, **slots}
+
+    def record(self, document: Document) -> Document:
+        record = super().record(document)
+        for name in ("Inventory", "Bank"):
+            record[name] = _slot_list(record.get(name, {}))
+        record["Spells"] = spells.known_spells(record.get("Spells", {}))
+        record["Variables"] = variables.variable_records(record.get("Variables", {}))
+        return order_fields(self, _with_note_list(record))
+
+
+class BagRecord(SizedRecord):
+    omits = "history"
+
+    Id = Guid(required=True)
+    SlotCount = Integer(0, items.LARGEST_BAG, required=True)
+
+    @staticmethod
+    def sized_fields(sizes: Mapping[str, int]) -> Document:
+        return {"Slots": SlotList(items.LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)}
+
+    @validates_schema(skip_on_field_errors=True)
+    def has_room(self, data: Document, **_: Any) -> None:
+        if any(slot["Slot"] >= data["SlotCount"] for slot in data["Slots"]):
+            raise ValidationError("Must be below SlotCount.", "Slots")
+
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
+        stored = {"SlotCount": record["SlotCount"], "Slots": items.slot_map(record["Slots"])}
+        return {"_id": record["Id"], **stored, "Version": version}
+
+    def record(self, document: Document) -> Document:
+        slots = _slot_list(document["Slots"])
+        return {"Id": document["_id"], "SlotCount": document["SlotCount"], "Slots": slots}
+
+
+class UserRecord(NamedRecord):
+    """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
+
+    omits = (
+        "staff roles, sign-ins, API keys, second factors, company accounts, history, fields that a "
+        "game has added, and that an account is disabled"
+    )
+
+    Id = Guid(required=True)
+    Name = Text(required=True)
+    Email = Text(required=True)
+    Power = PowerField(load_default=lambda: dict(users.NO_POWER))
+    Password = PasswordHash()
+    PasswordHash = Text(
+        allow_none=True,
+        load_default=None,
+        validate=validate.Regexp(r"^\$argon2id\$", error="Must be an argon2id hash."),
+    )
+    IsMuted = Flag(load_default=False)
+    MuteReason = Text(allow_none=True, load_default=None)
+    MutedUntil = Moment(allow_none=True)
+    MutedBy = Text(allow_none=True)
+    IsBanned = Flag()
+    BanReason = Text(allow_none=True)
+    BannedUntil = Moment(allow_none=True)
+    BannedBy = Text(allow_none=True)
+    BanByAddress = Flag()
+    CreationDate = Moment()
+    Notes = NoteList()
+    # Accepted and ignored: a code expires within minutes, long before the file is imported.
+    PasswordResetCode = Text(allow_none=True)
+
+    @validates("Email")
+    def has_a_plausible_email(self, value: str, data_key: str) -> None:
+        if not users.is_email(value):
+            raise ValidationError("Must be an email address.")
+
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
+        fields = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
+        return users.user_document({"CreationDate": now, **fields}, version)
+
+    def record(self, document: Document) -> Document:
+        # An import refuses other fields.
+        record = {name: document[name] for name in self.fields if name in document}
+        record["Id"] = document["_id"]
+        flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
+        record["Power"] = {**flags, **record["Power"]}
+        return order_fields(self, _with_note_list(record))
+
+
+class ObjectRecord(OpenRecord):
+    internal = objects.INTERNAL
+    largest = LARGEST_OBJECT
+
+    Id = Guid(required=True)
+    Type = OneOf(*objects.TYPES, objects.TIME, required=True)
+    Name = Text(required=True)
+
+    @validates("Name")
+    def has_a_printable_name(self, value: str, data_key: str) -> None:
+        if len(value) > NAME_LENGTH or not value.isprintable():
+            raise ValidationError(f"Must be at most {NAME_LENGTH} printable characters.")
+
+    @post_load
+    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
+        """Check the fields that the service uses, for the types that have them."""
+        loaded = super().loads_unknown_fields(data)
+        if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
+            raise ValidationError("Must be a number of 1 or more, or null.", "StackLimit")
+        # Without a Value in the record, the stored one stays.
+        value = loaded.pop("Value", None) if loaded["Type"] == variables.GLOBAL else None
+        if value is not None:
+            # Many languages write 100 as 100.0.
+            loaded["Value"] = value if isinstance(value, bool) else whole(value)
+            if loaded["Value"] is None:
+                raise ValidationError("Must be a whole number, true or false.", "Value")
+        return loaded
+
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
+        return objects.object_document(record, version)
+
+    def record(self, document: Document) -> Document:
+        return order_fields(self, super().record(document))
+
+
+class ErasureRecord(SizedRecord):
+    """An erasure: the ids by which db check finds erased people in a restored backup."""
+
+    Id = Guid(required=True)
+    BegunAt = Moment(required=True)
+    FinishedAt = Moment(allow_none=True, load_default=None)
+    By = Guid(allow_none=True, load_default=None)
+    Players = List(Guid(), load_default=list)
+    Bags = List(Guid(), load_default=list)
+
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
+        fields = dict(record)
+        return {"_id": fields.pop("Id"), **fields}
+
+    def record(self, document: Document) -> Document:
+        known = {name: document.get(name) for name in self.fields if name != "Id"}
+        return {"Id": document["_id"], **known}
+
+
+Record = PlayerRecord | BagRecord | UserRecord | ObjectRecord | ErasureRecord
+
+RECORDS: dict[str, type[Record]] = {
+    "users": UserRecord,
+    "players": PlayerRecord,
+    "bags": BagRecord,
+    "objects": ObjectRecord,
+    "erasures": ErasureRecord,
+}
+
+
+def _slot_list(slots: Document) -> list[Document]:
+    """Return stored slots as a list; raises ValueError rather than drop an unreadable slot."""
+    if not all(items.is_readable(number, slot) for number, slot in slots.items()):
+        raise ValueError("a slot cannot be read")
+    return items.filled(slots)
+
+
+def _with_note_list(record: Document) -> Document:
+    notes = NoteList.records(record.pop("Notes", None))
+    return {**record, "Notes": notes} if notes else record

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import fields
+from marshmallow.validate import Length
+
+from app.core.naming import NAME_LENGTH, NIL, parse_guid
+from app.http.api import Schema
+from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List, PlainText
+from app.http.openapi.examples import BAG, BAG_ITEM, EVENT, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
+
+QUANTITY_MAX = 2**31 - 1
+LONGEST_EVENT_ID = 128
+
+
+BAG_SLOTS = [
+    {"Slot": slot, "BagId": None, "ItemId": item, "Quantity": quantity, "StatBuffs": [0] * 5}
+    for slot, item, quantity in ((0, ITEM, 57), (1, NIL, 0))
+]
+
+
+class SlotSchema(Schema):
+    """A slot of an inventory, a bank or a bag; the all-zero ItemId with Quantity 0 is empty."""
+
+    Slot = Integer(0, example=0)
+    BagId = Guid(
+        allow_none=True, example=BAG, description="The id of the bag in this slot, if it holds one."
+    )
+    ItemId = Guid(nil=True, example=BAG_ITEM)
+    Quantity = Integer(0, example=1)
+    StatBuffs = List(
+        Integer(), validate=Length(equal=5), example=[0, 0, 0, 0, 0], description=STATS
+    )
+
+
+class ItemsSchema(Schema):
+    inventory = List(fields.Nested(SlotSchema))
+    bank = List(fields.Nested(SlotSchema))
+
+
+class BagSchema(Schema):
+    Id = Guid(example=BAG)
+    SlotCount = Integer(0, example=2)
+    Slots = List(fields.Nested(SlotSchema), example=BAG_SLOTS)
+
+
+class TakeItemArgs(Schema):
+    itemid = Guid(required=True, example=ITEM, history_name="ItemId", object_type="item")
+    quantity = Integer(1, QUANTITY_MAX, required=True, example=5)
+
+
+class GiveItemArgs(TakeItemArgs):
+    bankoverflow = Flag(
+        load_default=False,
+        example=True,
+        history_name="BankOverflow",
+        description="Whether items that do not fit go into the bank.",
+    )
+
+
+class GiveBackArgs(Schema):
+    event = PlainText(LONGEST_EVENT_ID, shortest=1, required=True, example=EVENT)
+    item = Integer(0, load_default=0, example=0, description="Which of its Items.")
+    bankoverflow = GiveItemArgs().fields["bankoverflow"]
+
+
+class TransferItemArgs(GiveItemArgs):
+    to = PlainText(
+        NAME_LENGTH,
+        shortest=1,
+        required=True,
+        example=OTHER_PLAYER,
+        description="The id or the name of the player who gets the items.",
+    )
+
+
+class CountsSchema(Schema):
+    total = Integer(0, example=5)
+    bank = Integer(0, example=0)
+    inventory = Integer(0, example=5)
+
+
+class GivenSchema(Schema):
+    id = Guid(example=ITEM)
+    quantity = fields.Nested(CountsSchema)
+
+
+class TakenSchema(Schema):
+    ItemId = Guid(example=ITEM)
+    Quantity = Integer(1, example=5)
+
+
+class TransferredSchema(TakenSchema):
+    To = Guid(example=OTHER_PLAYER_ID, description="The player who has the items now.")
+
+
+class SlotList(fields.Field[list[dict[str, Any]]]):
+    """Slot records as an import holds them: checked by hand, because there are millions of them."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a list of slot records.",
+        "unknown": "Has an unknown field '{name}' in slot {slot}.",
+        "slot": "Has a slot {slot} that is not a whole number from 0 to {last}.",
+        "twice": "Has slot {slot} twice.",
+        "item": "Has an ItemId in slot {slot} that is not a guid.",
+        "bag": "Has a BagId in slot {slot} that is neither a guid nor null.",
+        "quantity": "Has a Quantity in slot {slot} that is not a whole number from 1 to {limit}.",
+        "buffs": "Has StatBuffs in slot {slot} that are not 5 whole numbers.",
+    }
+    NAMES = frozenset({"Slot", "BagId", "ItemId", "Quantity", "StatBuffs"})
+
+    def __init__(self, size: int, stack_limit: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._size = size
+        self._limit = stack_limit
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        if not isinstance(value, list):
+            raise self.make_error("invalid")
+        seen: set[int] = set()
+        return [self._slot(record, seen) for record in value]
+
+    def _slot(self, record: Any, seen: set[int]) -> dict[str, Any]:
+        if not isinstance(record, dict):
+            raise self.make_error("invalid")
+        slot, quantity = record.get("Slot"), record.get("Quantity")
+        if unknown := record.keys() - self.NAMES:
+            raise self.make_error("unknown", slot=slot, name=min(unknown))
+        if type(slot) is not int or not 0 <= slot < self._size:
+            raise self.make_error("slot", slot=slot, last=self._size - 1)
+        if slot in seen:
+            raise self.make_error("twice", slot=slot)
+        seen.add(slot)
+        item = parse_guid(record["ItemId"]) if isinstance(record.get("ItemId"), str) else None
+        if item is None or (item == NIL and quantity != 0):
+            raise self.make_error("item", slot=slot)
+        if type(quantity) is not int or not (item != NIL) <= quantity <= self._limit:
+            raise self.make_error("quantity", slot=slot, limit=self._limit)
+        return {
+            "Slot": slot,
+            "ItemId": item,
+            "Quantity": quantity,
+            "BagId": self._bag(slot, record.get("BagId")),
+            "StatBuffs": self._buffs(slot, record.get("StatBuffs")),
+        }
+
+    def _bag(self, slot: int, value: Any) -> str | None:
+        bag = parse_guid(value) if isinstance(value, str) else None
+        if value is not None and bag is None:
+            raise self.make_error("bag", slot=slot)
+        return None if bag == NIL else bag
+
+    def _buffs(self, slot: int, value: Any) -> list[int] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list) or [type(buff) for buff in value] != [int] * 5:
+            raise self.make_error("buffs", slot=slot)
+        if not all(-INT64 <= buff < INT64 for buff in value):
+            raise self.make_error("buffs", slot=slot)
+        return value

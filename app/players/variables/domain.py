@@ -1,0 +1,116 @@
+"""Variables, which are integers or booleans: those of a player, and those of the whole game. Pure.
+
+A player has a map from id to value. A global variable is an object of the type servervariable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.core.changes import Change, is_same_value, restored
+from app.core.errors import Conflict, NotFound
+from app.core.types import Document, whole
+
+# The type of global variables, and the fields that a change reads.
+GLOBAL = "servervariable"
+GLOBAL_READS = ("TextId", "Folder", "TimeCreated", "Value")
+BOOLEAN, INTEGER = 1, 2
+WORDS = {BOOLEAN: "true or false", INTEGER: "a whole number"}
+
+Value = int | bool
+
+
+class ChangedSince(Conflict):
+    code = "VARIABLE_CHANGED"
+    sentence = "The variable {variable} has changed."
+
+
+class OtherType(Conflict):
+    def __init__(self, variable: str, wanted: int) -> None:
+        super().__init__(f"The variable {variable} must be {WORDS[wanted]}.")
+        self.variable, self.type = variable, wanted
+
+
+def variable_records(variables: Mapping[str, Value]) -> list[Document]:
+    return [variable_record(id_, variables[id_]) for id_ in sorted(variables)]
+
+
+def variable_record(variable_id: str, value: Value) -> Document:
+    return {"VariableId": variable_id, "Value": value}
+
+
+def value_of(variables: Mapping[str, Value], variable_id: str) -> Value:
+    """Return the value of a player's variable, or raise NotFound if it is not set."""
+    if variable_id not in variables:
+        raise NotFound("variable", variable_id)
+    return variables[variable_id]
+
+
+def assign(player: Document, *, variable_id: str, value: Value) -> Change:
+    """Set a variable of a player, whether it was set before or not."""
+    variables = {**player["Variables"], variable_id: value}
+    return Change({"Variables": variables}, variable_record(variable_id, value))
+
+
+def undo(player: Document, *, changes: list[Document]) -> Change:
+    """Restore the former value of a variable, if it has not changed since."""
+    variables = dict(player["Variables"])
+    for change in changes:
+        variable = change["Path"].partition(".")[2]
+        if not is_same_value(variables.get(variable), change["After"]):
+            raise ChangedSince(variable)
+        # A variable is never null: null stands for one that was not set.
+        variables.pop(variable, None)
+        if change["Before"] is not None:
+            variables[variable] = change["Before"]
+    return Change({"Variables": variables}, None)
+
+
+def is_global_value(value: Any) -> bool:
+    """Tell whether a global variable may have this value; null means never set."""
+    return value is None or isinstance(value, bool) or whole(value) is not None
+
+
+def global_value(variable: Document) -> Value:
+    """Return the value; 0 if the game has never set it, or if it is invalid."""
+    stored = variable.get("Value")
+    return stored if isinstance(stored, bool) else whole(stored) or 0
+
+
+def type_of(value: Value) -> int:
+    return BOOLEAN if isinstance(value, bool) else INTEGER
+
+
+def global_variable_record(variable: Document) -> Document:
+    """Return the record of a global variable, from the record of its object."""
+    texts = {name: variable.get(name) for name in ("Name", "TextId", "Folder")}
+    texts = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
+    value = global_value(variable)
+    return {
+        "Id": variable["Id"],
+        "Name": texts["Name"],
+        "TextId": texts["TextId"],
+        "Type": type_of(value),
+        "Folder": texts["Folder"],
+        "Value": value,
+        "TimeCreated": whole(variable.get("TimeCreated")) or 0,
+    }
+
+
+def assign_global(variable: Document, *, value: Value) -> Change:
+    """Set a global variable to a value of its own type."""
+    wanted = type_of(global_value(variable))
+    if variable.get("Value") is not None and type_of(value) != wanted:
+        raise OtherType(variable["_id"], wanted)
+    record = global_variable_record({**variable, "Id": variable["_id"], "Value": value})
+    return Change({"Value": value}, record)
+
+
+def undo_global(variable: Document, *, changes: list[Document]) -> Change:
+    """Restore the former value of a global variable, if it has not changed since."""
+    (change,) = changes
+    if not is_same_value(variable.get("Value"), change["After"]):
+        raise ChangedSince(variable["_id"])
+    # A variable that was never set accepts a value of either type.
+    return Change({"Value": restored(change)}, None)

@@ -1,0 +1,212 @@
+"""The variables of players, and those of the whole game."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from app.auth.execution import change_route, execute
+from app.auth.views import read_route
+from app.catalogue.store import ObjectKey, Objects
+from app.core.errors import NotFound
+from app.core.naming import Lookup
+from app.core.paging import Page, Window
+from app.core.permissions import KeyAccess, Permission
+from app.core.types import Document
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import answer
+from app.http.lists import LegacyListArgs, PageNumberArgs, legacy_list, paged_list
+from app.http.openapi.examples import GLOBAL_VARIABLE, TOKEN, VARIABLE
+from app.http.path_converters import path_guid
+from app.players.store import Players
+from app.players.variables.domain import (
+    GLOBAL,
+    INTEGER,
+    OtherType,
+    Value,
+    global_value,
+    global_variable_record,
+    value_of,
+    variable_record,
+    variable_records,
+)
+from app.players.variables.operations import SET_GLOBAL_VARIABLE, SET_VARIABLE
+from app.players.variables.schemas import (
+    GlobalVariablePageSchema,
+    GlobalVariableSchema,
+    LegacyGlobalVariablePageSchema,
+    SetVariableArgs,
+    ValueSchema,
+    VariableSchema,
+)
+
+ABOUT = "The variables of the whole game, which are objects of its catalogue with a value."
+
+of_players = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
+of_game = Blueprint("Global variables", __name__, url_prefix="/api/v1/variables", description=ABOUT)
+
+objects = current(Objects)
+players = current(Players)
+
+unset = NotFound("variable", VARIABLE)
+unknown = NotFound(GLOBAL, TOKEN)
+
+
+@read_route(
+    of_players, "/<player:key>/variables", VariableSchema(many=True), Permission.PLAYERS_READ
+)
+def list_variables(key: Lookup) -> list[Document]:
+    """List the variables of a player
+
+    All that are set, in order of id.
+    """
+    return variable_records(players.read(key, "Variables")["Variables"])
+
+
+@read_route(
+    of_players,
+    "/<player:key>/variables/<variable_id>",
+    VariableSchema,
+    Permission.PLAYERS_READ,
+    refuses=(unset,),
+)
+def get_variable(key: Lookup, variable_id: str) -> Document:
+    """Get a variable of a player
+
+    A variable is an integer or a boolean, as it was set.
+    """
+    variable = path_guid("variableId", variable_id)
+    return variable_record(variable, read_value(key, variable))
+
+
+@read_route(
+    of_players,
+    "/<player:key>/variables/<variable_id>/value",
+    ValueSchema,
+    Permission.PLAYERS_READ,
+    refuses=(unset,),
+)
+def get_variable_value(key: Lookup, variable_id: str) -> Document:
+    """Get the bare value of a variable
+
+    As `{"value": ...}`, for tools that need no more.
+    """
+    return {"value": read_value(key, path_guid("variableId", variable_id))}
+
+
+@change_route(
+    of_players,
+    SET_VARIABLE,
+    "/<player:key>/variables/<variable_id>",
+    VariableSchema,
+    body=SetVariableArgs(),
+)
+def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
+    """Set a variable of a player
+
+    It need not exist before.
+    """
+    variable = path_guid("variableId", variable_id, nil=False)
+    return answer(execute(SET_VARIABLE, key, {"variable_id": variable, **args}))
+
+
+@read_route(
+    of_game,
+    "",
+    GlobalVariablePageSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    args=PageNumberArgs(),
+)
+def list_global_variables_by_page(args: Document) -> Document:
+    """List the global variables by page
+
+    By name, in the envelope of all other lists.
+    """
+    return paged_list(args, read_page)
+
+
+@of_game.route("", methods=["POST"], is_documented=False)
+@read_route(
+    of_game,
+    "/global",
+    LegacyGlobalVariablePageSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    args=LegacyListArgs(),
+    method="POST",
+)
+def list_global_variables(args: Document) -> Document:
+    """List the global variables
+
+    By name, in the deprecated envelope.
+    """
+    return legacy_list(args, read_page)
+
+
+@of_game.route("/<guid:variable_id>", methods=["GET"], is_documented=False)
+@read_route(
+    of_game,
+    "/global/<variable_id>",
+    GlobalVariableSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    refuses=(unknown,),
+)
+def get_global_variable(variable_id: str) -> Document:
+    """Get a global variable
+
+    With its name, its type and its value.
+    """
+    return global_variable_record(read_global(variable_id))
+
+
+@of_game.route("/<guid:variable_id>/value", methods=["GET"], is_documented=False)
+@read_route(
+    of_game,
+    "/global/<variable_id>/value",
+    ValueSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    refuses=(unknown,),
+)
+def get_global_variable_value(variable_id: str) -> Document:
+    """Get the bare value of a global variable
+
+    As `{"value": ...}`, for tools that need no more.
+    """
+    return {"value": global_value(read_global(variable_id))}
+
+
+@of_game.route("/<guid:variable_id>", methods=["POST"], is_documented=False)
+@change_route(
+    of_game,
+    SET_GLOBAL_VARIABLE,
+    "/global/<variable_id>",
+    GlobalVariableSchema,
+    unknown,
+    OtherType(GLOBAL_VARIABLE, INTEGER),
+    body=SetVariableArgs(),
+)
+def set_global_variable(args: Document, variable_id: str) -> Response:
+    """Set a global variable
+
+    The value must have the type of the variable.
+    """
+    id_ = path_guid("id", variable_id)
+    meant = {"variable_id": id_, **args}
+    return answer(execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, id_), meant))
+
+
+def read_value(key: Lookup, variable: str) -> Value:
+    """Read one variable, and nothing else of the player."""
+    return value_of(players.read(key, f"Variables.{variable}")["Variables"], variable)
+
+
+def read_global(variable_id: str) -> Document:
+    return objects.get(GLOBAL, path_guid("id", variable_id))
+
+
+def read_page(window: Window) -> Page:
+    page = objects.list(GLOBAL, window)
+    return page._replace(values=[global_variable_record(variable) for variable in page.values])

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from marshmallow import ValidationError, fields, validates
+
+from app.core.naming import holds_invisible, is_visible, parse_guid
+from app.core.permissions import SCOPES
+from app.http.api import Schema
+from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Text
+from app.http.masking import masked
+from app.http.openapi.examples import ITEM, KEY, KEY_ID
+
+LONGEST_NAME = 60
+LONGEST_OVERLAP_HOURS = 24 * 30
+OVERLAP_HOURS = 24
+LARGEST_BUDGET = 2**53
+MOST_ADDRESSES = 50
+MOST_ITEMS = 1000
+OPTIONAL: dict[str, Any] = {"allow_none": True, "load_default": None}
+EXAMPLE_BUDGET = {"LargestQuantity": 100, "ItemsPerDay": 5000, "Items": [ITEM]}
+
+
+class BudgetSchema(Schema):
+    """How many items a key may give and take; null means no limit."""
+
+    LargestQuantity = Integer(
+        1,
+        LARGEST_BUDGET,
+        **OPTIONAL,
+        example=100,
+        description="The largest quantity of an item per request.",
+    )
+    ItemsPerDay = Integer(
+        *(1, LARGEST_BUDGET),
+        **OPTIONAL,
+        example=5000,
+        description="The total of all items from midnight to midnight, UTC.",
+    )
+    Items = List(
+        Guid(),
+        **OPTIONAL,
+        example=[ITEM],
+        description="The items that it may move; null means all.",
+    )
+
+    @validates("Items")
+    def are_not_too_many(self, value: list[str] | None, data_key: str) -> None:
+        if value is not None and not 1 <= len(value) <= MOST_ITEMS:
+            raise ValidationError(f"Must be 1 to {MOST_ITEMS} items, or null.")
+
+
+class KeyOwnerArgs(Schema):
+    """Whose keys are meant."""
+
+    user = Text(
+        metadata={"minLength": 1},
+        description="A username or user id; by default, the caller.",
+    )
+
+
+class KeyArgs(Schema):
+    """What a new key is for."""
+
+    Name = Text(
+        required=True,
+        example="shop",
+        metadata={"minLength": 1, "maxLength": LONGEST_NAME, "pattern": f"^{NO_CONTROLS.pattern}$"},
+        description="Shown in history with each change; unique within the account.",
+    )
+    Scopes = List(
+        Text(metadata={"enum": list(SCOPES)}),
+        required=True,
+        example=["players.read", "players.change"],
+        description=(
+            "What it may do, within the roles of its account: permissions, or older names that "
+            "include several."
+        ),
+    )
+    ExpiresAt = Moment(
+        **OPTIONAL,
+        metadata={"example": None},
+        description="When it expires; by default in 90 days.",
+    )
+    Addresses = List(
+        Text(),
+        **OPTIONAL,
+        example=["203.0.113.0/24"],
+        description="The networks that may use it; null means all.",
+    )
+    Budget = fields.Nested(BudgetSchema, **OPTIONAL)
+
+    @validates("Name")
+    def can_be_read(self, value: str, data_key: str) -> None:
+        is_short = 1 <= len(value) <= LONGEST_NAME
+        is_seen = is_visible(value) and not holds_invisible(value)
+        if not is_short or not is_seen or not NO_CONTROLS.fullmatch(value):
+            raise ValidationError(f"Must be 1 to {LONGEST_NAME} visible characters.")
+        if parse_guid(value.strip()):
+            raise ValidationError("Must not look like a guid: it would be read as an id.")
+
+    @validates("Scopes")
+    def are_known(self, value: list[str], data_key: str) -> None:
+        if unknown := [scope for scope in value if scope not in SCOPES]:
+            raise ValidationError(
+                f"Contains '{masked(unknown[0][:LONGEST_NAME])}'; "
+                f"the scopes are {', '.join(SCOPES)}."
+            )
+        if not value:
+            raise ValidationError("Must contain at least one scope.")
+
+    @validates("Addresses")
+    def are_networks(self, value: list[str] | None, data_key: str) -> None:
+        if value is None:
+            return
+        if not 1 <= len(value) <= MOST_ADDRESSES:
+            raise ValidationError(f"Must be 1 to {MOST_ADDRESSES} networks, or null.")
+        try:
+            for address in value:
+                ipaddress.ip_network(address, strict=False)
+        except ValueError:
+            fault = "Must contain addresses or networks such as 203.0.113.0/24."
+            raise ValidationError(fault) from None
+
+
+class RotateArgs(Schema):
+    """How long the former secret of a key still works."""
+
+    OverlapHours = Integer(
+        *(0, LONGEST_OVERLAP_HOURS),
+        load_default=OVERLAP_HOURS,
+        example=24,
+        description="Hours until the former secret expires.",
+    )
+    ExpiresAt = Moment(
+        **OPTIONAL,
+        unrecorded=True,
+        metadata={"example": None},
+        description="When the key expires; by default, its former lifetime starts again.",
+    )
+
+
+class KeySchema(Schema):
+    """A key, without its secret."""
+
+    Id = Guid(example=KEY_ID)
+    Name = Text(example="shop")
+    Scopes = List(Text(), example=["players.read", "items.move"], description="Its permissions.")
+    CreatedAt = Moment(example="2026-01-30T12:00:00Z")
+    ExpiresAt = Moment(example="2026-04-30T12:00:00Z")
+    FormerEndsAt = Moment(
+        allow_none=True,
+        metadata={"example": None},
+        description="When the secret before the last rotation expires.",
+    )
+    LastUsedAt = Moment(
+        allow_none=True, example="2026-01-31T19:04:00Z", description="To the minute."
+    )
+    Addresses = List(Text(), allow_none=True, example=["203.0.113.0/24"])
+    Budget = fields.Nested(BudgetSchema, allow_none=True, metadata={"example": EXAMPLE_BUDGET})
+    UsedToday = Integer(0, example=120, description="How many of ItemsPerDay are used.")
+
+
+class KeyListSchema(Schema):
+    """The keys of an account, newest first."""
+
+    Values = List(fields.Nested(KeySchema))
+
+
+class NewKeySchema(KeySchema):
+    """A key with its secret, which is shown only once."""
+
+    Key = Text(
+        example=KEY,
+        metadata={"pattern": "^qm_[0-9A-Za-z]{46}$"},
+        description="The secret for the header Authorization. It is shown only once.",
+    )
+
+
+class RevokedKeySchema(Schema):
+    """The revoked key and its account."""
+
+    username = Text(example="demo")
+    Id = Guid(example=KEY_ID)

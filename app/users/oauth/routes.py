@@ -1,0 +1,191 @@
+"""Issuing, refreshing and revoking tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, request
+
+from app.auth import guard
+from app.auth.execution import change_route, execute
+from app.auth.tokens import AccessTokens
+from app.auth.views import read_route
+from app.core.errors import Invalid, NotOwned, RateLimited, RoleMissing
+from app.core.naming import Lookup
+from app.core.permissions import Permission, SignedIn
+from app.core.types import Document
+from app.http import tracing
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.errors import answer, body_of
+from app.http.intents import answer as change_answer
+from app.http.json import json_response
+from app.http.lists import CursorListArgs, cursor_response, page_size
+from app.http.openapi.guide import STATUSES
+from app.http.path_converters import path_guid
+from app.users.oauth.domain import (
+    TokenRefused,
+    account_banned,
+    bad_credentials,
+    bad_refresh_token,
+    code_needed,
+    factor_required,
+    no_access,
+    public_sign_in,
+    refusal,
+    token_answer,
+    unsupported_grant,
+)
+from app.users.oauth.operations import REVOKE_TOKENS
+from app.users.oauth.schemas import (
+    NEEDED,
+    EndedSignInSchema,
+    RevokedTokenSchema,
+    RevokedUserSchema,
+    SignInPageSchema,
+    TokenArgs,
+    TokenFailureSchema,
+    TokenSchema,
+)
+from app.users.oauth.sign_ins import (
+    end_sign_in,
+    end_sign_in_of_token,
+    list_sign_ins,
+    refresh,
+    sign_in,
+)
+
+blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
+
+access_tokens = current(AccessTokens)
+
+MANAGES = (SignedIn.ANYBODY, Permission.USERS_MANAGE)
+not_manager = RoleMissing(Permission.USERS_MANAGE.role.value)
+
+
+def _examples(**errors: TokenRefused) -> dict[str, Any]:
+    bodies = {name: refusal(error.code, str(error)) for name, error in errors.items()}
+    return {name: {"value": body} for name, body in bodies.items()}
+
+
+REFUSED = _examples(
+    invalid_grant=bad_credentials(),
+    unsupported_grant_type=unsupported_grant(),
+    refresh_token=bad_refresh_token(),
+    second_factor=code_needed(),
+    invalid_request=TokenRefused("invalid_request", "The field 'username' is required."),
+)
+DENIED = _examples(
+    access_denied=no_access(), banned=account_banned(None), second_factor=factor_required()
+)
+
+
+@blp.route("/token", methods=["POST"])
+@guard.public
+@blp.arguments(TokenArgs(), location="form")
+@blp.documents_response(200, TokenSchema)
+@blp.alt_response(400, schema=TokenFailureSchema, examples=REFUSED, description=STATUSES[400])
+@blp.alt_response(403, schema=TokenFailureSchema, examples=DENIED, description=STATUSES[403])
+@blp.refuses(RateLimited("account", 600))
+def create_token(args: Document) -> Response:
+    """Get an access token
+
+    With a password or a refresh token. A refresh token works once: using it again revokes all
+    tokens that were issued after it. The body is a form, or JSON with the same fields.
+    """
+    if args["grant_type"] not in NEEDED:
+        raise unsupported_grant()
+    tracing.note(grant=args["grant_type"])
+    if args["grant_type"] == "password":
+        issued = sign_in(args["username"], args["password"], args.get("otp", ""))
+    else:
+        issued = refresh(args["refresh_token"])
+    now = int(access_tokens.now())
+    access = access_tokens.issue(issued.user_id, issued.chain, now)
+    body = token_answer(access, issued.token, now, access_tokens.lifetime)
+    return json_response(body, headers={"Cache-Control": "no-store"})
+
+
+@blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
+@change_route(
+    blp, REVOKE_TOKENS, "/token/<lookup:key>", RevokedUserSchema, not_manager, method="DELETE"
+)
+def revoke_tokens(key: Lookup) -> Response:
+    """Revoke all tokens of a user
+
+    Your own, or with the role `users.manage` those of any user.
+    """
+    return change_answer(execute(REVOKE_TOKENS, key, {}))
+
+
+@read_route(
+    blp,
+    "/sign-ins/<lookup:key>",
+    SignInPageSchema,
+    *MANAGES,
+    args=CursorListArgs(),
+    refuses=(not_manager,),
+)
+def list_user_sign_ins(args: Document, key: Lookup) -> Response:
+    """List the sign-ins of a user
+
+    Your own, or with the role `users.manage` those of any user. Only active sign-ins are listed,
+    the one that expires last first.
+    """
+    page = list_sign_ins(key, page_size(args), args.get("after", ""))
+    return cursor_response(page._replace(values=[*map(public_sign_in, page.values)]))
+
+
+@read_route(
+    blp,
+    "/sign-ins/<lookup:key>/<sign_in_id>",
+    EndedSignInSchema,
+    *MANAGES,
+    method="DELETE",
+    refuses=(not_manager, NotOwned("sign-in", "demo")),
+)
+def end_user_sign_in(key: Lookup, sign_in_id: str) -> Document:
+    """End one sign-in of a user
+
+    Your own, or with the role `users.manage` that of any user. Its tokens or its console session
+    stop working.
+    """
+    chain = path_guid("id", sign_in_id)
+    user = end_sign_in(key, chain)
+    return {"username": user["Name"], "Id": chain}
+
+
+@blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
+@read_route(
+    blp,
+    "/token/<lookup:key>/<token_id>",
+    RevokedTokenSchema,
+    *MANAGES,
+    method="DELETE",
+    refuses=(not_manager, NotOwned("token", "demo")),
+)
+def revoke_token(key: Lookup, token_id: str) -> Document:
+    """Revoke one refresh token and the tokens issued with it
+
+    Your own, or with the role `users.manage` those of any user.
+    """
+    token = path_guid("tokenId", token_id)
+    user = end_sign_in_of_token(key, token)
+    return {"username": user["Name"], "tokenId": token}
+
+
+@blp.errorhandler(TokenRefused)
+def answer_refusal(error: TokenRefused) -> Response:
+    tracing.note(error=error.code)
+    status = 403 if error.code == "access_denied" else 400
+    return json_response(refusal(error.code, str(error)), status, {"Cache-Control": "no-store"})
+
+
+@blp.errorhandler(Invalid)
+def answer_invalid(error: Invalid) -> Response:
+    if request.method != "POST":
+        return answer(error)
+    tracing.note(error="invalid_request")
+    body = body_of(error)
+    said = {**body, **refusal("invalid_request", body["Message"])}
+    return json_response(said, 400, {"Cache-Control": "no-store"})

@@ -1,0 +1,164 @@
+"""Signing in with a password, continuing with a refresh token, and ending sign-ins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.auth import guard
+from app.auth.callers import Callers
+from app.auth.guesses import Guess, guess_by_address, unknown_account
+from app.core.changes import Applied, Intent
+from app.core.errors import NotFound
+from app.core.naming import Lookup, name_key
+from app.core.paging import CursorPage
+from app.core.penalties import BAN, BAN_STATE, end_of, is_in_force
+from app.core.permissions import RIGHTS, Permission
+from app.core.types import Document
+from app.http import tracing
+from app.http.context import current, setting
+from app.http.cursors import Cursors
+from app.storage.limits import Marks
+from app.users.accounts import verify
+from app.users.oauth.domain import (
+    TokenRefused,
+    account_banned,
+    bad_credentials,
+    bad_refresh_token,
+    code_needed,
+    factor_required,
+    no_access,
+)
+from app.users.oauth.store import Issued, RefreshTokens
+from app.users.second_factor.domain import CodeRefused, has_factor
+from app.users.second_factor.management import use_code
+from app.users.store import Users
+
+RESCUE_SECONDS = 3600
+
+callers = current(Callers)
+cursors = current(Cursors)
+marks = current(Marks)
+refresh_tokens = current(RefreshTokens)
+users = current(Users)
+
+
+def sign_in(username: str, password: str, otp: str) -> Issued:
+    user = authenticate(username, password)
+    if has_factor(user):
+        if not otp:
+            raise code_needed()
+        try:
+            use_code(user, otp, "api")
+        except CodeRefused as error:
+            raise TokenRefused("invalid_grant", str(error)) from None
+    require_factor(user)
+    # The version was read together with the password: if the password has changed since, the new
+    # token is invalid from the start.
+    return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
+
+
+def authenticate(username: str, password: str, guess: Guess | None = None) -> Document:
+    """Return the account of a name and a password, if it may use this service.
+
+    The guess counts for the account and the address, unless one is given.
+    """
+    tracing.note(user=tracing.loggable_name(username))
+    name = name_key(username)
+    user = users.credentials(name)
+    guess = guess or guess_by_address(user["_id"] if user else unknown_account(name))
+    user = verify(user, guess, password, bad_credentials())
+    require_access(user)
+    if not setting("STAFF_PASSWORDS") and not marks.has(_password_mark(user["_id"])):
+        raise TokenRefused(
+            "access_denied",
+            "Passwords are off for staff: sign in at the console with your company account. "
+            "Programs use an API key.",
+        )
+    return user
+
+
+def allow_password(user_id: str) -> None:
+    """Let an account sign in with its password for a while, even if passwords are off."""
+    marks.set(_password_mark(user_id), RESCUE_SECONDS)
+
+
+def _password_mark(user_id: str) -> str:
+    return f"password {user_id}"
+
+
+def refresh(refresh_token: str) -> Issued:
+    if issued := refresh_tokens.rotate(refresh_token, _require_valid):
+        return issued
+    # Only invalid tokens count: failures from the same address never block a valid one.
+    with guess_by_address().attempt():
+        raise bad_refresh_token()
+
+
+def _require_valid(token: Document) -> None:
+    """Raise unless a token is still valid for its account, and the account may use it."""
+    fields = ("Name", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE)
+    try:
+        user = users.get(Lookup.parse(token["UserId"]), *fields)
+    except NotFound:
+        raise bad_refresh_token() from None
+    tracing.note(user=user["Name"])
+    if user["PasswordVersion"] != token.get("PasswordVersion"):
+        raise bad_refresh_token()
+    require_access(user)
+    require_factor(user)
+
+
+def require_access(user: Document) -> None:
+    """Refuse an account that is banned, disabled, or without a role."""
+    if is_in_force(user, BAN, users.now()):
+        raise account_banned(end_of(user, BAN))
+    if user.get("IsDisabled") is True:
+        raise TokenRefused("access_denied", "This account is disabled. Ask an administrator.")
+    if not callers.rights(user).permissions:
+        raise no_access()
+
+
+def require_factor(user: Document) -> None:
+    """Refuse an account without the second factor that a role of it requires."""
+    if callers.rights(user).needs_second_factor and not has_factor(user):
+        raise factor_required()
+
+
+def owner(key: Lookup, _: Any = None) -> Document:
+    """Return an account that the caller may manage: its own, or any with users.manage."""
+    caller = guard.caller()
+    if caller.id != key.id and name_key(caller.name) != key.name_key:
+        caller.require(Permission.USERS_MANAGE)
+    # An account created by a game may lack these fields.
+    found = users.get(key, "Name", "PasswordVersion", *RIGHTS)
+    if found["_id"] != caller.id:
+        guard.require_peer(found)
+    return {"Name": str(key), "PasswordVersion": None, **found}
+
+
+def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:
+    return refresh_tokens.list_sign_ins(owner(key), size, cursors.read(after))
+
+
+def end_sign_in(key: Lookup, chain: str) -> Document:
+    """End one sign-in, and return its account."""
+    user = owner(key)
+    refresh_tokens.end_sign_in(user, chain)
+    callers.forget()
+    return user
+
+
+def end_sign_in_of_token(key: Lookup, token: str) -> Document:
+    """End the sign-in of a refresh token, and return its account."""
+    user = owner(key)
+    refresh_tokens.revoke_token(user, token)
+    callers.forget()
+    return user
+
+
+def end_all(key: Lookup, _: Document, intent: Intent) -> Applied:
+    """End all sign-ins of an account; the answer names it."""
+    user = owner(key)
+    applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent)
+    callers.forget()
+    return applied._replace(answer={"username": user["Name"]})

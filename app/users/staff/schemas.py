@@ -1,0 +1,117 @@
+"""What the API takes and returns of roles and staff."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import ValidationError, fields, validates
+
+from app.core.permissions import NAMES
+from app.http.api import Schema
+from app.http.fields import Flag, Integer, List, Text
+from app.users.schemas import ADDRESS
+from app.users.staff.domain import NAME, NAME_RULE
+
+MOST_ITEMS = 2**31 - 1
+OPTIONAL: dict[str, Any] = {"load_default": None, "allow_none": True}
+
+
+class RoleLimitsSchema(Schema):
+    """How much somebody with the role may do; null means no limit."""
+
+    LargestQuantity = Integer(1, MOST_ITEMS, **OPTIONAL, example=100)
+    ItemsPerDay = Integer(1, MOST_ITEMS, **OPTIONAL, example=1000)
+    RowsPerBatch = Integer(1, MOST_ITEMS, **OPTIONAL, example=100)
+
+
+class RoleArgs(Schema):
+    """What a role may do."""
+
+    Permissions = List(
+        Text(metadata={"enum": list(NAMES)}), required=True, example=["players.read", "items.move"]
+    )
+    Limits = fields.Nested(RoleLimitsSchema, **OPTIONAL)
+    NeedsSecondFactor = Flag(load_default=False)
+
+    @validates("Permissions")
+    def are_known(self, value: list[str], data_key: str) -> None:
+        if unknown := [name for name in value if name not in NAMES]:
+            raise ValidationError(
+                f"Contains '{unknown[0][:40]}'; the permissions are {', '.join(NAMES)}."
+            )
+
+
+class NewRoleName(Schema):
+    """The name of a new role."""
+
+    Name = Text(required=True, example="event-team", metadata={"pattern": f"^{NAME.pattern}$"})
+
+    @validates("Name")
+    def can_be_read(self, value: str, data_key: str) -> None:
+        if not NAME.fullmatch(value):
+            raise ValidationError(NAME_RULE)
+
+
+class NewRoleArgs(NewRoleName, RoleArgs):
+    """A new role."""
+
+
+class RoleSchema(Schema):
+    """A role."""
+
+    Name = Text(example="support")
+    Permissions = fields.List(Text(), metadata={"example": ["players.read", "items.move"]})
+    Limits = fields.Nested(RoleLimitsSchema)
+    NeedsSecondFactor = Flag(example=False)
+
+
+class RoleListSchema(Schema):
+    """All roles."""
+
+    Values = fields.List(fields.Nested(RoleSchema))
+
+
+class RemovedRoleSchema(Schema):
+    """A role that was removed."""
+
+    Name = Text(example="event-team")
+
+
+class RolesArgs(Schema):
+    """The roles of an account."""
+
+    Roles = List(Text(), required=True, example=["support"])
+
+
+class InviteArgs(RolesArgs):
+    """A colleague, and the roles to give."""
+
+    # History has the name as that of the subject, and must not contain the address.
+    Name = Text(
+        required=True,
+        example="newcomer",
+        description="2 to 20 letters or digits.",
+        metadata={"unrecorded": True},
+    )
+    Email = Text(
+        required=True,
+        example="newcomer@example.com",
+        metadata={**ADDRESS, "unrecorded": True},
+    )
+
+
+class StaffSchema(Schema):
+    """An account of staff."""
+
+    Id = Text(example="5f0c1c1e-0000-4000-8000-000000000001")
+    Name = Text(example="alice")
+    Roles = fields.List(Text(), metadata={"example": ["support"]})
+    GroupRoles = fields.List(Text(), metadata={"example": []})
+    Power = fields.List(Text(), metadata={"example": ["api"]})
+    IsDisabled = Flag(example=False)
+
+
+class StaffListSchema(Schema):
+    """All accounts of staff."""
+
+    Values = fields.List(fields.Nested(StaffSchema))
