@@ -153,7 +153,7 @@ def test_a_grid_shows_all_slots_and_what_would_become_of_them():
 def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
     categories = [str(n) for n in range(len(values))]
     plot = PLOT.with_bars("h", categories, {"a": values, "b": values})
-    assert plot.is_empty == (not any(values))
+    assert bool(plot.rows) == any(values)
     for bar in plot.bars:
         assert bar.x >= 0
         assert bar.x + bar.width <= WIDTH + 1e-6
@@ -182,11 +182,10 @@ def test_an_undo_is_told_by_what_it_would_do():
     assert back.text == "Quest Stage: true → 3"
 
 
-@given(st.floats(0, 1e12))
+@given(st.floats(1e-6, 1e12))
 def test_an_axis_ends_above_its_largest_value_and_not_far_above(value):
-    top = top_of([value])
-    assert top > value
-    assert value == 0 or top <= max(11 * value, 1.1) or top == 0.001
+    assert value < top_of([value]) <= 1.2 * value
+    assert top_of([0]) == top_of([]) == 1
 
 
 def test_a_gap_in_time_is_a_gap_in_the_line():
@@ -196,7 +195,7 @@ def test_a_gap_in_time_is_a_gap_in_the_line():
     assert len(plot.lines) == 2
     assert len(plot.rows) == 5
     alone = PLOT.with_lines(NOW, end, {"a": points[:1]}, gap)
-    assert len(alone.lines[0][1].split()) == 2
+    assert len(alone.lines[0][1]) == 2
 
 
 @pytest.mark.parametrize(

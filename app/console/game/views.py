@@ -16,9 +16,9 @@ from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
-from app.console.health.views import DAY, online_plot
+from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
-from app.console.stores import actions, players, samples
+from app.console.stores import actions, players
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -32,7 +32,6 @@ from app.game.actions.domain import (
     is_looking,
 )
 from app.game.actions.schemas import ActionListArgs
-from app.game.samples.domain import interval_of
 from app.http.parser import load
 from app.http.path_converters import path_guid
 
@@ -71,7 +70,6 @@ MESSAGES = ListPage(
 
 def show_game(_: str = "", sent: Submission | None = None) -> Response:
     found = ACTIONS.find(ACTIONS_SHOWN) if sees_actions() else None
-    now = samples.now()
     return render(
         "game/game.html",
         found and found.status,
@@ -81,7 +79,7 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
         restart=coming_restart(),
         seconds=int(LOOKED_WITHIN.total_seconds()),
         online=players.count_online(),
-        plot=online_plot(samples.since(interval_of(now) - DAY), now),
+        plot=online_plot(samples_of_day()),
         found=found,
         actions=found.values if found else [],
         entries=last_changes(),

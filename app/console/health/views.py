@@ -10,7 +10,7 @@ from flask import Response
 
 from app.console.frame.pages import blp, render, required
 from app.console.health.plots import Plot, Points
-from app.console.stores import history, players, samples, storage
+from app.console.stores import players, samples, storage
 from app.core import metrics
 from app.core.permissions import Permission
 from app.core.types import Document, whole
@@ -20,21 +20,18 @@ from app.users.openid.sign_ins import GroupRoles
 
 group_roles = current(GroupRoles)
 
-DAY = timedelta(days=1)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 HOURS = 24
 # A worker that is replaced may miss an interval.
 LONGEST_GAP = 3 * INTERVAL
-# The page itself counts changes since the last sample, but at most of this period.
-MOST_UNCOUNTED = timedelta(minutes=15)
 QUIET = "No data yet. The first samples appear within five minutes."
 
 
 @blp.get("/health")
 @required(Permission.HEALTH_READ)
 def show_health() -> Response:
-    now = samples.now()
-    taken = samples.since(interval_of(now) - DAY)
-    hour = traffic_of(sample for sample in taken if sample["_id"] >= now - timedelta(hours=1))
+    taken, hour_ago = samples_of_day(), samples.now() - HOUR
+    hour = traffic_of(sample for sample in taken if sample["_id"] >= hour_ago)
     began = time.perf_counter()
     storage.ping()
     answer_ms = (time.perf_counter() - began) * 1000
@@ -44,7 +41,7 @@ def show_health() -> Response:
         hour=hour,
         p50=quantile(hour, 0.5),
         p99=quantile(hour, 0.99),
-        plots=[online_plot(taken, now), levels_plot(), *(make(taken, now) for make in makers)],
+        plots=[online_plot(taken), levels_plot(), *(make(taken) for make in makers)],
         database=storage.describe(),
         answer_ms=answer_ms,
         build=metrics.BUILD.labels,
@@ -54,19 +51,18 @@ def show_health() -> Response:
     )
 
 
-def day_plots() -> Sequence[Plot]:
-    """Return the plots of the first page."""
+def samples_of_day() -> Sequence[Document]:
+    return samples.since(interval_of(samples.now()) - DAY)
+
+
+def lines_of_day(title: str, unit: str, series: Mapping[str, Points]) -> Plot:
     now = samples.now()
-    return [online_plot(samples.since(interval_of(now) - DAY), now), levels_plot()]
-
-
-def lines_of_day(title: str, unit: str, series: Mapping[str, Points], now: datetime) -> Plot:
     return Plot(title, unit, QUIET).with_lines(now - DAY, now, series, LONGEST_GAP)
 
 
-def online_plot(taken: Sequence[Document], now: datetime) -> Plot:
+def online_plot(taken: Sequence[Document]) -> Plot:
     points = [(sample["_id"], whole(sample["Online"]) or 0) for sample in taken]
-    return lines_of_day("Players online over the last day", "players", {"online": points}, now)
+    return lines_of_day("Players online over the last day", "players", {"online": points})
 
 
 def levels_plot() -> Plot:
@@ -78,38 +74,34 @@ def levels_plot() -> Plot:
     return plot.with_bars("Level", [str(level) for level in span], {"players": counts})
 
 
-def changes_plot(taken: Sequence[Document], now: datetime) -> Plot:
-    """Return how many changes there were in each hour, by operation."""
-    begin = (now - DAY + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
-    counted = [(one["_id"], counts_of(one, "Changes")) for one in taken if "Changes" in one]
-    counted_until = max([begin, *(at + INTERVAL for at, _ in counted)])
-    fresh = max(counted_until, now - MOST_UNCOUNTED)
-    counted.append((now, history.count_changes(fresh, now + INTERVAL)))
-    by_operation: dict[str, list[int]] = {}
-    for at, counts in counted:
-        hour = int((at - begin).total_seconds() // 3600)
-        for operation, count in counts.items() if 0 <= hour < HOURS else ():
-            by_operation.setdefault(operation, [0] * HOURS)[hour] += count
-    hours = [begin + timedelta(hours=hour) for hour in range(HOURS)]
-    most_first = dict(sorted(by_operation.items(), key=lambda item: -sum(item[1])))
+def changes_plot(taken: Sequence[Document]) -> Plot:
+    """Return how many changes there were in each hour, by operation, up to the last sample."""
+    begin = (samples.now() - DAY + HOUR).replace(minute=0, second=0, microsecond=0)
+    counts: dict[str, list[int]] = {}
+    for sample in taken:
+        hour = (sample["_id"] - begin) // HOUR
+        for operation, count in counts_of(sample, "Changes").items() if hour >= 0 else ():
+            counts.setdefault(operation, [0] * HOURS)[hour] += count
+    most_first = dict(sorted(counts.items(), key=lambda item: -sum(item[1])))
+    hours = [begin + HOUR * number for number in range(HOURS)]
     plot = Plot("Changes per hour", "changes", "No changes in the last day.")
     return plot.with_bars("Hour", hours, most_first or {"changes": [0] * HOURS})
 
 
-def requests_plot(taken: Sequence[Document], now: datetime) -> Plot:
+def requests_plot(taken: Sequence[Document]) -> Plot:
     minutes = INTERVAL.total_seconds() / 60
     series = {
         field.lower(): [(one["_id"], (whole(one.get(field)) or 0) / minutes) for one in taken]
         for field in ("Requests", "Failures")
     }
-    return lines_of_day("Requests per minute, and failures (5xx)", "a minute", series, now)
+    return lines_of_day("Requests per minute, and failures (5xx)", "a minute", series)
 
 
-def latency_plot(taken: Sequence[Document], now: datetime) -> Plot:
+def latency_plot(taken: Sequence[Document]) -> Plot:
     series: dict[str, list[tuple[datetime, float]]] = {"median": [], "p95": []}
     for sample in taken:
         traffic = traffic_of([sample])
         for name, share in (("median", 0.5), ("p95", 0.95)):
             if (bound := quantile(traffic, share)) is not None:
                 series[name].append((sample["_id"], bound * 1000))
-    return lines_of_day("Latency of requests", "ms", series, now)
+    return lines_of_day("Latency of requests", "ms", series)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from flask import Response, request
@@ -32,8 +31,6 @@ PENALTIES = {
 }
 MOVES = {"Given": [GIVE.name, GIVE_BACK.name], "Taken": [TAKE.name]}
 SUMS = ("Changes", *MOVES)
-# The filters of history for the parts of a sum.
-FILTERS = {"User": "by", "Key": "key", "Item": "item"}
 
 
 @blp.get("/report")
@@ -44,14 +41,25 @@ def show_report() -> Response:
     today = samples.now().astimezone(zone).date()
     last = requested_day("to") or today
     first = requested_day("from") or last - DAY * (DEFAULT_DAYS - 1)
-    shown: dict[str, Any] = {"plots": [], "tables": [], "error": None}
+    plots: list[Plot] = []
+    tables: list[Document] = []
+    refusal = None
     try:
-        shown |= report(first, last, zone)
+        days = days_of(first, last)
+        period = Period(midnight(first, zone), midnight(last + DAY, zone), zone.key)
+        plots = plots_of(days, period, zone)
+        # This may take too long even if the plots, which need only indexes, do not.
+        tables = tables_of(reports.moved(period, visible_kinds(), MOVES), period)
     except Invalid as error:
-        shown["error"] = error
-    status = 400 if shown["error"] and not shown["plots"] else None
-    days = {"first": first, "last": last, "zone": zone, "week": today - 6 * DAY}
-    return render("report/report.html", status, days=days, **shown)
+        refusal = error
+    return render(
+        "report/report.html",
+        400 if refusal and not plots else None,
+        plots=plots,
+        tables=tables,
+        error=refusal,
+        days={"first": first, "last": last, "zone": zone, "week": today - 6 * DAY},
+    )
 
 
 def requested_day(name: str) -> date | None:
@@ -67,33 +75,33 @@ def midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
-def report(first: date, last: date, zone: ZoneInfo) -> dict[str, Any]:
-    """Return the plots and the tables of a period."""
+def days_of(first: date, last: date) -> list[date]:
     days = [first + DAY * number for number in range((last - first).days + 1)]
     if not days:
         raise Invalid("The first day must not be after the last.")
     if len(days) > MOST_DAYS:
         raise Invalid(f"A report covers at most {MOST_DAYS} days. Choose a shorter period.")
-    period = Period(midnight(first, zone), midnight(last + DAY, zone), zone.key)
-    kinds = visible_kinds()
-    plots = [
-        plot("New players", "players", days, {"new": reports.new_players(period)}),
-        plot("Active players", "players", days, {"active": active_players(days, zone)}),
-        plot("Changes", "changes", days, {"changes": reports.changes(period, kinds)}),
-    ]
+    return days
+
+
+def plots_of(days: list[date], period: Period, zone: ZoneInfo) -> list[Plot]:
+    plots = {
+        ("New players", "players"): {"new": reports.new_players(period)},
+        ("Active players", "players"): {"active": active_players(days, zone)},
+        ("Changes", "changes"): {"changes": reports.changes(period, visible_kinds())},
+    }
     if guard.caller().may(Permission.USERS_READ):
         counts = {label: reports.operations(period, one.name) for label, one in PENALTIES.items()}
-        plots.append(plot("Bans and mutes", "users", days, counts))
-    try:
-        return {"plots": plots, "tables": tables_of(reports.moved(period, kinds, MOVES), period)}
-    except Invalid as error:  # too slow: the plots need only indexes
-        return {"plots": plots, "error": error}
-
-
-def plot(title: str, unit: str, days: list[date], series: Mapping[str, Mapping[str, int]]) -> Plot:
+        plots["Bans and mutes", "users"] = counts
     names = [day.isoformat() for day in days]
-    counts = {name: [by_day.get(day, 0) for day in names] for name, by_day in series.items()}
-    return Plot(title, unit, "Nothing in this period.").with_bars("Day", names, counts)
+    return [
+        Plot(title, unit, "Nothing in this period.").with_bars(
+            "Day",
+            names,
+            {label: [counts.get(day, 0) for day in names] for label, counts in series.items()},
+        )
+        for (title, unit), series in plots.items()
+    ]
 
 
 def active_players(days: list[date], zone: ZoneInfo) -> dict[str, int]:
@@ -110,31 +118,27 @@ def active_players(days: list[date], zone: ZoneInfo) -> dict[str, int]:
 
 def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
     """Return what was changed and moved by person, by key and by item, the most first."""
-    flat = [{"User": None, "Key": None, "Item": None, **one, **one["_id"]} for one in moved]
-    flat = [one | {"Item": one["Item"] if isinstance(one["Item"], str) else None} for one in flat]
-    names = objects.names_of({one["Item"] for one in flat if one["Item"]})
-    people = {one["User"]: str(one["Name"] or one["User"] or "unknown") for one in flat}
+    names = objects.names_of(one["_id"].get("Item") for one in moved)
     times = {"from": iso(period.begin), "to": iso(period.end)}
-    labels: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
-        "person": (("User",), lambda user: people[user]),
-        "key": (("User", "Key"), lambda user, key: f"{key} ({people[user]})"),
-        "item": (("Item",), lambda item: name_of(item, names)),
-    }
-    tables = []
-    for part, (fields, label) in labels.items():
-        rows = sums_of([one for one in flat if part == "person" or one[fields[-1]]], fields)
-        for id_, row in rows[:MOST_ROWS]:
-            filters = {FILTERS[name]: value for name, value in zip(fields, id_, strict=True)}
-            row |= {"Name": label(*id_), "Path": path_to("history", **filters, **times)}
-        shown = [row for _, row in rows[:MOST_ROWS]]
-        tables.append({"Part": part, "Rows": shown, "Left": len(rows) - len(shown)})
-    return tables
-
-
-def sums_of(moved: Sequence[Document], fields: Sequence[str]) -> list[tuple[Any, Document]]:
-    """Return the sums by these fields, the most changes first."""
-    rows: dict[Any, Document] = {}
+    # By the path of their changes in history.
+    rows: dict[str, dict[str, Document]] = {"person": {}, "key": {}, "item": {}}
     for one in moved:
-        row = rows.setdefault(tuple(one[name] for name in fields), dict.fromkeys(SUMS, 0))
-        row |= {name: row[name] + (whole(one[name]) or 0) for name in SUMS}
-    return sorted(rows.items(), key=lambda item: (-item[1]["Changes"], str(item[0])))
+        user, key, item = (one["_id"].get(name) for name in ("User", "Key", "Item"))
+        person = str(one["Name"] or user or "unknown")
+        path = path_to("history", by=user, **times)
+        parts = [("person", person, path)]
+        if key:
+            path = path_to("history", by=user, key=key, **times)
+            parts.append(("key", f"{key} ({person})", path))
+        if isinstance(item, str):
+            parts.append(("item", name_of(item, names), path_to("history", item=item, **times)))
+        for part, label, path in parts:
+            row: Document = {"Name": label, "Path": path, **dict.fromkeys(SUMS, 0)}
+            row = rows[part].setdefault(path, row)
+            row |= {name: row[name] + (whole(one[name]) or 0) for name in SUMS}
+    tables = []
+    for part, found in rows.items():
+        shown = sorted(found.values(), key=lambda row: (-row["Changes"], row["Name"]))
+        left = max(0, len(shown) - MOST_ROWS)
+        tables.append({"Part": part, "Rows": shown[:MOST_ROWS], "Left": left})
+    return tables
