@@ -17,7 +17,7 @@ from app.console.history.tables import changes_of, timeline
 from app.console.session.sessions import SAFE_METHODS, cookie, set_cookie
 from app.console.stores import cursors, players, users
 from app.core.errors import NotFound
-from app.core.naming import SEARCH_LENGTH, Lookup, parse_guid
+from app.core.naming import SEARCH_LENGTH, Lookup
 from app.core.paging import Page
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission, all_role_names
@@ -155,20 +155,16 @@ def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
     """Return cards with what staff should notice; of accounts, if the caller may see them."""
     shown = list(cards)
     sees_users = guard.caller().may(Permission.USERS_READ)
-    ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
-    accounts = users.get_many(list(ids), "Name", *BAN, *MUTE, "Notes")
-    id_, noted = "_id", accounts
+    ids = [card[user_id] for card in shown if sees_users and isinstance(card[user_id], str)]
+    accounts = users.get_many(ids, "Name", *BAN, *MUTE, "Notes")
+    id_, noted, now = "_id", accounts, users.now()
     if user_id == "UserId":
         id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
-    now = users.now()
-    return [
-        {
-            **card,
-            "Account": accounts.get(card[user_id]),
-            **marks_of(card, accounts.get(card[user_id]), noted.get(card[id_]), now),
-        }
-        for card in shown
-    ]
+    for card in shown:
+        account = accounts.get(card[user_id])
+        marks = marks_of(card, account, noted.get(card[id_]), now)
+        card.update(Account=account, **marks)
+    return shown
 
 
 def marks_of(
@@ -253,28 +249,26 @@ class Visited(NamedTuple):
 def remember(response: Response, kind: str, id_: str) -> None:
     """Put a player or a user first in the cookie."""
     newest = Visited(kind, id_)
-    others = [visited for visited in _visited() if visited != newest]
-    marks = [f"{one.kind[0]}{one.id}" for one in [newest, *others][:MOST_RECENT]]
+    visited = [newest, *(one for one in _visited() if one != newest)][:MOST_RECENT]
     # Bound to the account, because several people may share a browser.
-    value = ".".join([guard.caller().id, *marks])
+    value = ".".join([guard.caller().id, *(f"{one.kind}/{one.id}" for one in visited)])
     set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=DAYS_30)
 
 
 def recent() -> list[Visited]:
     """Return whom the caller has viewed, the latest first, without deleted ones."""
     visited = _visited()
-    ids = {kind: [one.id for one in visited if one.kind == kind] for kind in ("players", "users")}
-    found = {"players": players.get_many(ids["players"], "Name"), "users": {}}
+    ids = [one.id for one in visited]
+    found = {"players": players.get_many(ids, "Name")}
     if guard.caller().may(Permission.USERS_READ):
-        found["users"] = users.get_many(ids["users"], "Name")
-    known = [one for one in visited if one.id in found[one.kind]]
+        found["users"] = users.get_many(ids, "Name")
+    known = [one for one in visited if one.id in found.get(one.kind, ())]
     return [one._replace(name=str(found[one.kind][one.id].get("Name"))) for one in known]
 
 
 def _visited() -> list[Visited]:
-    owner, *marks = cookie(RECENT_COOKIE).split(".")[: MOST_RECENT + 1]
+    owner, *visited = cookie(RECENT_COOKIE).split(".")
     if owner != guard.caller().id:
         return []
-    kinds = {"p": "players", "u": "users"}
-    found = [(kinds.get(mark[:1]), parse_guid(mark[1:])) for mark in marks]
-    return [Visited(kind, id_) for kind, id_ in found if kind and id_]
+    parts = [one.partition("/") for one in visited]
+    return [Visited(kind, id_) for kind, _, id_ in parts]

@@ -50,10 +50,13 @@ class Line(NamedTuple):
         """Return the amount with its sign: +5, or a minus sign (U+2212) and 5."""
         return f"{'+' if self.amount > 0 else MINUS}{abs(self.amount):,}" if self.amount else ""
 
+    def __str__(self) -> str:
+        return f"{self.sign} {self.text}".strip()
 
-def lines_text(told: Document) -> str:
+
+def lines_text(entry: Document) -> str:
     """Return the lines about a change as one text."""
-    return ", ".join(f"{line.sign} {line.text}".strip() for line in told["Lines"])
+    return ", ".join(map(str, entry["Lines"]))
 
 
 def with_names(text: str, names: Names) -> str:
@@ -148,13 +151,9 @@ def _other_lines(change: Document, names: Names) -> list[Line]:
         label, text = "Renamed", short_text
     elif root == "Limits":
         # The path ends with a name such as ItemsPerDay.
-        label = " ".join(re.findall("[A-Z][a-z]*", place or "Limits")).capitalize()
-        text = _limit_text
+        label = words_of(place or root)
+        before, after = ("no limit" if most is None else most for most in (before, after))
     return [Line(f"{label}: {text(before)} {ARROW} {text(after)}")]
-
-
-def _limit_text(most: Any) -> str:
-    return "no limit" if most is None else short_text(most)
 
 
 def _is_slot(value: Any) -> bool:
@@ -204,7 +203,7 @@ def notice(entry: Document, names: Names) -> str:
         operation.notice if operation else NOTICE,
         **named_arguments(entry.get("Arguments"), names),
         whom=entry["Subject"]["Name"] or "it",
-        lines=", ".join(f"{line.sign} {line.text}".strip() for line in lines(entry, names)),
+        lines=lines_text({"Lines": lines(entry, names)}),
     )
     return f"{text} {entry['Warning']}" if entry.get("Warning") else text
 

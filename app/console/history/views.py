@@ -22,7 +22,7 @@ from app.console.history.sentences import GUID, lines_text, with_names
 from app.console.history.tables import may_undo, table_entries, timeline
 from app.console.stores import history, objects, players
 from app.core.changes import Applied
-from app.core.errors import NotFound, QuartermasterError
+from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.operations import operation_names
 from app.core.paging import CursorPage
@@ -137,6 +137,8 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
     (shown,) = table_entries(history.serve([entry]))
     preview, refusal = undo_preview(entry, shown)
+    # The entry that this one undid, or that undid this one.
+    related = access.visible_entries([id_ for id_ in (shown["Undoes"], shown["UndoneBy"]) if id_])
     offered = UNDO_WHAT_IS_LEFT if preview and refusal else UNDO_CHANGE
     target = Target(path_to("history", entry_id), entry_id)
     return render(
@@ -145,7 +147,7 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
         entry=shown,
         preview=preview,
         refusal=refusal,
-        related=[*related_entries(shown["Undoes"]), *related_entries(shown["UndoneBy"])],
+        related=table_entries(history.serve(related.values())),
         forms=forms_on([offered], target, sent),
     )
 
@@ -155,11 +157,8 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
     if shown["UndoneBy"]:
         return None, "This change has already been undone."
     if not may_undo(shown):
-        whose = (
-            "your own changes"
-            if shown["By"]["UserId"] == guard.caller().id
-            else "changes of others"
-        )
+        is_own = shown["By"]["UserId"] == guard.caller().id
+        whose = "your own changes" if is_own else "changes of others"
         return None, f"You may not undo {whose}. Ask somebody who manages staff."
     if not shown["CanUndo"]:
         return None, "A change of this kind cannot be undone."
@@ -173,15 +172,6 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
         else:
             return table_entries([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], refusal
     return None, refusal
-
-
-def related_entries(entry_id: str | None) -> list[Document]:
-    """Return the entry that this one undid, or that undid this one."""
-    try:
-        found = [access.visible_entry(entry_id)] if entry_id else []
-    except NotFound:
-        return []
-    return table_entries(history.serve(found))
 
 
 def undo(_: Submission, entry_id: str, is_partial: bool = False) -> Applied:

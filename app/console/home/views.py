@@ -12,7 +12,7 @@ from app.console.forms.object_names import plain, suggestions
 from app.console.frame.pages import blp, page, render, required
 from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent, total_text
 from app.console.game.actions import coming_restart, game_stopped
-from app.console.health.views import day_plots
+from app.console.health.views import levels_plot, online_plot, samples_of_day
 from app.console.history.tables import last_changes
 from app.console.players.slots import item_icon
 from app.console.stores import users
@@ -43,7 +43,7 @@ def home() -> Response:
         restart=coming_restart() if sees_players else None,
         recent=recent() if sees_players else [],
         entries=last_changes(),
-        plots=day_plots() if sees_players else [],
+        plots=[online_plot(samples_of_day()), levels_plot()] if sees_players else [],
     )
 
 
@@ -74,12 +74,12 @@ def suggest_players() -> Response:
     """Return the names of players that contain a text, as the options of a list."""
     text = plain(request.args.get("q", ""))
     is_long = len(name_key(text)) >= SEARCH_LENGTH
-    cards = with_former(PLAYERS, text).values if is_long else []
-    named = {}
+    cards = named(PLAYERS, text).values if is_long else []
+    options = {}
     for card in cards:
         former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
-        named[card["Id"]] = (f"{card['Name']}{former}", "players", card["Name"])
-    return page("home/suggest.html", found=None, objects=named)
+        options[card["Id"]] = (f"{card['Name']}{former}", "players", card["Name"])
+    return page("home/suggest.html", found=None, objects=options)
 
 
 @blp.get("/suggest/<type_name>")
@@ -88,12 +88,12 @@ def suggest_objects(type_name: str) -> Response:
     """Return catalogue objects whose name contains a text, as the options of a list."""
     type_ = parse_type(type_name)
     suggested = suggestions(type_, request.args.get("q", ""))
-    icon = item_icon if type_ == "item" else lambda _: ICONS_OF.get(type_, "box")
-    names = list(suggested.values())
-    # A name that several objects share would be ambiguous.
-    typed = {id_: name if names.count(name) == 1 else id_ for id_, name in suggested.items()}
-    named = {id_: (name, icon(name), typed[id_]) for id_, name in suggested.items()}
-    return page("home/suggest.html", found=None, objects=named)
+    names, options = list(suggested.values()), {}
+    for id_, name in suggested.items():
+        icon = item_icon(name) if type_ == "item" else ICONS_OF.get(type_, "box")
+        # A name that several objects share would be ambiguous.
+        options[id_] = (name, icon, name if names.count(name) == 1 else id_)
+    return page("home/suggest.html", found=None, objects=options)
 
 
 def find(text: str) -> Found:
@@ -102,40 +102,29 @@ def find(text: str) -> Found:
         return Found(hint="Type a name, an id or an email address.")
     if len(text) > NAME_LENGTH:
         return Found(hint=f"A name has {NAME_LENGTH} characters at most.")
-    sees_users, key = guard.caller().may(Permission.USERS_READ), Lookup.parse(text)
+    key, hint, find_in = Lookup.parse(text), "", named
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
+        find_in = exact
         hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
-        found = exact(PLAYERS, key)
-        accounts = exact(USERS, key) if sees_users else Page(0, [])
-        return Found(with_deleted(found, text if key.id else ""), accounts, hint)
-    if sees_users and "@" in text:
-        by_address = USERS.cards(users.by_address(text, MOST_FOUND))
-        return Found(by_name(PLAYERS, text), Page(len(by_address), by_address))
-    named = with_deleted(with_former(PLAYERS, text), text)
-    return Found(named, with_former(USERS, text) if sees_users else Page(0, []))
+    found, accounts = find_in(PLAYERS, text), Page(0, [])
+    listed = {card["Id"] for card in found.values}
+    deleted = [card for card in deleted_cards(text) if card["Id"] not in listed]
+    if guard.caller().may(Permission.USERS_READ):
+        by_address = USERS.cards(users.by_address(text, MOST_FOUND)) if "@" in text else []
+        accounts = Page(len(by_address), by_address) if by_address else find_in(USERS, text)
+    return Found(Page(found.total + len(deleted), [*found.values, *deleted]), accounts, hint)
 
 
-def by_name(kind: Kind, text: str) -> Page:
-    return kind.find({"search": text, "sort": "name"}, MOST_FOUND)
-
-
-def with_former(kind: Kind, text: str) -> Page:
+def named(kind: Kind, text: str) -> Page:
     """Return those whose name contains a text, and those who had such a name."""
-    named = by_name(kind, text)
-    former = kind.former(name_key(text), named.values)
-    return Page(named.total + len(former), [*named.values, *former])
+    found = kind.find({"search": text, "sort": "name"}, MOST_FOUND)
+    former = kind.former(name_key(text), found.values)
+    return Page(found.total + len(former), [*found.values, *former])
 
 
-def with_deleted(found: Page, text: str) -> Page:
-    """Return results with the deleted players that match, after the others."""
-    known = {card["Id"] for card in found.values}
-    deleted = [card for card in deleted_cards(text) if card["Id"] not in known]
-    return Page(found.total + len(deleted), [*found.values, *deleted])
-
-
-def exact(kind: Kind, key: Lookup) -> Page:
-    """Return a page with the exact match, or an empty one."""
+def exact(kind: Kind, text: str) -> Page:
+    """Return a page with the one who has this id or name, or an empty one."""
     try:
-        return Page(1, kind.cards([kind.store.get(key)]))
+        return Page(1, kind.cards([kind.store.get(Lookup.parse(text))]))
     except NotFound:
         return Page(0, [])
