@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.console.frame.files import files, gzip_file
+from app.console.frame.files import FILES, gzip_file
 from app.console.session import sessions as session
 from app.console.session.sessions import COOKIE
 from app.core.roles import Role
@@ -374,7 +374,7 @@ def test_a_page_is_small_even_for_a_player_who_has_everything(app, world, client
     assert len(page.data) <= 20_000
     text = gzip.decompress(page.data).decode()
     assert text.count('class="slot"') == 135
-    kept = sum(len(gzip_file(name)) for name in files())
+    kept = sum(len(gzip_file(name)) for name in FILES)
     assert kept + len(page.data) <= 100_000
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from flask import request
 from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
+from app.auth import guard
 from app.core.naming import parse_guid
 from app.http.context import current_environ
 from app.http.parser import FORM, read_form
 from app.http.uploads import is_form_with_file, read_form_with_file
 
 _POSTED = "quartermaster.posted"
-# The account whose session sent a form with a file.
-SENDER = "quartermaster.sender"
 # The hidden fields of every form.
 HIDDEN = ("token", "key", "seen", "back", "preview", "choose", "ask")
 SECRET = ("password", "new", "again", "code", "state", "own-password", "own-code")
@@ -34,7 +33,7 @@ def posted() -> dict[str, str]:
 
 def _read() -> dict[str, str]:
     if is_form_with_file():
-        return read_form_with_file(current_environ()[SENDER])
+        return read_form_with_file(guard.caller().id)
     if request.mimetype != FORM:
         raise UnsupportedMediaType("The console accepts only forms.")
     if request.content_length is None:
@@ -45,7 +44,7 @@ def _read() -> dict[str, str]:
 
 def typed() -> dict[str, str]:
     """Return the typed fields of the form that was read, without passwords."""
-    fields = _read_fields()
+    fields: dict[str, str] = current_environ().get(_POSTED, {})
     return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
 
 
@@ -54,13 +53,8 @@ def fields_to_resend() -> dict[str, str]:
 
     Empty if the form has no key, or has a password or a file, which no page repeats.
     """
-    fields = {} if is_form_with_file() else _read_fields()
-    if not parse_guid(fields.get("key", "")) or set(fields) & set(SECRET):
+    fields: dict[str, str] = current_environ().get(_POSTED, {})
+    has_secret = is_form_with_file() or set(fields) & set(SECRET)
+    if has_secret or not parse_guid(fields.get("key", "")):
         return {}
     return {name: value for name, value in fields.items() if name != "token"}
-
-
-def _read_fields() -> dict[str, str]:
-    """Return the fields of the form if this request has read them; do not read the body."""
-    fields: dict[str, str] = current_environ().get(_POSTED, {})
-    return fields

@@ -28,10 +28,14 @@ def error_page(error: QuartermasterError) -> Response:
     if isinstance(error, session.FactorMissing) and request.method in session.SAFE_METHODS:
         return see_other(path_to("second-factor"))
     note(error)
-    is_missing = isinstance(error, PermissionMissing | RoleMissing)
+    ask = []
+    if isinstance(error, PermissionMissing | RoleMissing) and session.current_session():
+        # Some who manage staff.
+        found = islice(roles.administrators(), MOST_MANAGERS)
+        ask = [str(user.get("Name")) for user in found]
     # Every page would refuse somebody without a role.
     has_ended = isinstance(error, session.AccessEnded)
-    page = problem_page(status_of(error), str(error), has_ended, managers() if is_missing else [])
+    page = problem_page(status_of(error), str(error), has_ended, ask)
     page.headers.update(headers_of(error))
     return page
 
@@ -62,13 +66,6 @@ def http_error_page(error: HTTPException) -> Response:
     else:
         text = SENTENCES.get(status) or error.description or error.name
     return problem_page(status, text)
-
-
-def managers() -> list[str]:
-    """Return the names of some who manage staff, if somebody is signed in."""
-    if session.current_session() is None:
-        return []
-    return [str(user.get("Name")) for user in islice(roles.administrators(), MOST_MANAGERS)]
 
 
 def problem_page(

@@ -13,6 +13,9 @@ from app.auth import guard
 from app.core.errors import NotFound
 
 FOLDER = Path(__file__).with_name("files")
+FILES = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir())}
+# Of all files; it is part of their paths.
+DIGEST = hashlib.sha256(repr(FILES).encode()).hexdigest()[:12]
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -27,35 +30,21 @@ HEADERS = {
 
 
 @functools.cache
-def files() -> dict[str, bytes]:
-    """Return all files by name, read once."""
-    paths = [path for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES]
-    return {path.name: path.read_bytes() for path in paths}
-
-
-@functools.cache
-def files_digest() -> str:
-    """Return the digest of all files, which is part of their paths."""
-    content = b"".join(name.encode() + content for name, content in files().items())
-    return hashlib.sha256(content).hexdigest()[:12]
-
-
-@functools.cache
 def gzip_file(name: str) -> bytes:
     # Without a timestamp, equal files are compressed to equal bytes.
-    return gzip.compress(files()[name], mtime=0)
+    return gzip.compress(FILES[name], mtime=0)
 
 
 def file_path(name: str) -> str:
-    return f"/console/files/{files_digest()}/{name}"
+    return f"/console/files/{DIGEST}/{name}"
 
 
 @guard.without_database
 def get_file(digest: str, name: str) -> Response:
     """Send a file. The digest of another release is not found: its files do not fit the page."""
-    if name not in files() or digest != files_digest():
+    if name not in FILES or digest != DIGEST:
         raise NotFound("file", name, "There is no such file.")
-    response = Response(files()[name], headers=HEADERS, content_type=TYPES[Path(name).suffix])
+    response = Response(FILES[name], headers=HEADERS, content_type=TYPES[Path(name).suffix])
     if accepts_gzip():
         response.data = gzip_file(name)
         response.headers["Content-Encoding"] = "gzip"

@@ -19,7 +19,6 @@ from app.console.session import sessions as session
 from app.console.stores import users
 from app.core.errors import Conflict, QuartermasterError, RateLimited, Unavailable
 from app.core.naming import Lookup
-from app.http.errors import status_of
 from app.users.domain import WrongPassword
 from app.users.oauth.domain import TokenRefused
 from app.users.oauth.sign_ins import authenticate
@@ -53,27 +52,27 @@ def door(
     **context: Any,
 ) -> Response:
     """Return a page with a form, which is bound to the browser unless it has a token already."""
-    error = sent.error
-    if isinstance(error, TokenRefused):
-        status = status or (403 if error.code == "access_denied" else 400)
+    if isinstance(sent.error, TokenRefused):
+        status = 403 if sent.error.code == "access_denied" else 400
     fields = {"token": session.vault.seal(session.FORM, session.visit_secret()), **hidden}
     optional = {"lead": "", "company": "", "has_form": True, "links": {}, "keeps": "asked"}
     response = page(
         "session/door.html",
-        status or (status_of(error) if error else 200),
+        status or sent.status,
+        sent=sent,
+        action=action,
+        hidden=fields,
         **{**optional, **context},
-        **{"sent": sent, "action": action, "hidden": fields},
     )
     # Its forms need this cookie.
     session.set_cookie(response, session.VISIT_COOKIE, session.visit_secret(), samesite="Strict")
     return response
 
 
-def refuse(sent: Submission, error: QuartermasterError) -> Submission:
-    """Return a form that shows why it was refused."""
+def refuse(sent: Submission, error: QuartermasterError) -> None:
+    """Let a form show why it was refused."""
     note_refusal(error)
     sent.refuse(error)
-    return sent
 
 
 def ask_for_proof() -> Response | None:
@@ -100,7 +99,8 @@ def ask_for_proof() -> Response | None:
             use_code(user, typed.get(OWN_CODE.name, ""), "console", guess)
     except (TokenRefused, CodeRefused, Conflict, RateLimited, Unavailable) as error:
         is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
-        return proof_page(refuse(sent, WrongPassword() if is_wrong else error), bool(fields))
+        refuse(sent, WrongPassword() if is_wrong else error)
+        return proof_page(sent, bool(fields))
     session.refresh_tokens.renew_proof(present.chain)
     return None
 

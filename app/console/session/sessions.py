@@ -12,7 +12,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.callers import Caller, Callers
 from app.auth.tokens import Claims
-from app.console.forms.reading import SENDER, posted
+from app.console.forms.reading import posted
 from app.core.errors import Forbidden, Unauthorized
 from app.core.naming import Lookup
 from app.core.permissions import KeyAccess
@@ -34,14 +34,9 @@ _SESSION = "quartermaster.session"
 _VISIT = "quartermaster.visit"
 FORM = "form"
 # The first match counts, because most browsers also name other browsers.
-BROWSERS = {
-    **{"Edg": "Edge", "OPR": "Opera"},
-    **{name: name for name in ("Firefox", "Chromium", "Chrome", "Safari")},
-}
-SYSTEMS = {
-    **{name: name for name in ("Android", "iPhone", "iPad", "Windows", "Linux")},
-    "Mac OS": "macOS",
-}
+BROWSERS = ("Edg", "OPR", "Firefox", "Chromium", "Chrome", "Safari")
+SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Linux", "Mac OS")
+PROPER_NAMES = {"Edg": "Edge", "OPR": "Opera", "Mac OS": "macOS"}
 
 
 callers = current(Callers)
@@ -85,22 +80,17 @@ def identify() -> Caller:
         raise AccessEnded
     endpoint = request.endpoint or ""
     # Open to somebody who must set up a second factor first.
-    is_open = endpoint == "console.sign_out" or endpoint.startswith("console.second-factor_")
-    if caller.rights.needs_second_factor and not is_open:
-        require_factor(caller)
-    environ = current_environ()
-    environ[SENDER] = caller.id
-    if request.method not in SAFE_METHODS:
-        require_own_form(secret)
-    environ[CALLER], environ[_SESSION] = caller, session
-    return caller
-
-
-def require_factor(caller: Caller) -> None:
-    """Raise FactorMissing unless the account has a second factor, which a role of it requires."""
+    sets_up = endpoint == "console.sign_out" or endpoint.startswith("console.second-factor_")
+    is_open = sets_up or not caller.rights.needs_second_factor
     # Not from the cache: a page after the set-up may come from another worker.
-    if not has_factor(users.get(Lookup.parse(caller.id), FIELD)):
+    if not (is_open or has_factor(users.get(Lookup.parse(caller.id), FIELD))):
         raise FactorMissing
+    environ = current_environ()
+    environ[CALLER] = caller
+    if request.method not in SAFE_METHODS:
+        require_own_form(COOKIE)
+    environ[_SESSION] = session
+    return caller
 
 
 # API keys are for programs; pages need a session cookie.
@@ -164,16 +154,15 @@ def visit_secret() -> str:
     return visit
 
 
-def require_own_form(secret: str) -> None:
+def require_own_form(cookie_name: str) -> None:
     """Raise ForeignForm unless the posted form is from a page of this browser and service."""
+    secret = cookie(cookie_name)
+    token: list[Any] | None = None
     with suppress(CodeRefused):
-        if (
-            secret
-            and is_same_origin()
-            and vault.unseal(FORM, posted().get("token", "")) == [secret]
-        ):
-            return
-    raise ForeignForm
+        if secret and is_same_origin():
+            token = vault.unseal(FORM, posted().get("token", ""))
+    if token != [secret]:
+        raise ForeignForm
 
 
 def is_same_origin() -> bool:
@@ -210,7 +199,7 @@ def set_cookie(
 
 def browser_name(user_agent: str) -> str:
     """Return a short name for a User-Agent, such as Firefox on Windows."""
-    known = (name for mark, name in BROWSERS.items() if mark in user_agent)
-    system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), None)
-    browser = next(known, "Another browser")
-    return f"{browser} on {system}" if system else browser
+    browser = next((mark for mark in BROWSERS if mark in user_agent), "Another browser")
+    system = next((mark for mark in SYSTEMS if mark in user_agent), None)
+    name = PROPER_NAMES.get(browser, browser)
+    return f"{name} on {PROPER_NAMES.get(system, system)}" if system else name

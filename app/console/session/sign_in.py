@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from flask import Response, request
+from flask import Response, request, url_for
 
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
@@ -21,7 +22,7 @@ from app.console.session import sessions as session
 from app.console.session.doors import CODE, door, refuse
 from app.console.stores import cursors, users
 from app.console.users.forms import PASSWORD_FIELDS
-from app.core.errors import Invalid, NotFound, QuartermasterError, RateLimited, Unavailable
+from app.core.errors import Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.permissions import SignedIn
 from app.core.types import Document
@@ -87,13 +88,6 @@ provider = current(Provider)
 vault = current(Vault)
 
 
-class SignInEnded(Invalid):
-    """The state between the password and the code is too old, or of another browser."""
-
-    def __init__(self) -> None:
-        super().__init__("The sign-in took too long, or the account has changed. Sign in again.")
-
-
 @blp.route("/sign-in", methods=["GET", "POST"])
 @guard.public
 def sign_in() -> Response:
@@ -102,7 +96,7 @@ def sign_in() -> Response:
     fields = posted()
     back = fields.get("back", "")
     try:
-        session.require_own_form(session.cookie(session.VISIT_COOKIE))
+        session.require_own_form(session.VISIT_COOKIE)
         password = hashlib.sha256(fields.get("password", "").encode()).hexdigest()
         return finish_sign_in(authenticate(fields.get("username", ""), password), back)
     except REFUSALS as error:
@@ -126,16 +120,16 @@ def begin_session(user: Document, back: str, **about: Any) -> Response:
 @blp.post("/sign-in/code")
 @guard.public
 def sign_in_with_code() -> Response:
-    fields = posted()
-    back, state = fields.get("back", ""), fields.get("state", "")
+    sent = Submission(TYPE_CODE, posted())
+    back, state = sent.value("back"), sent.value("state")
     try:
-        session.require_own_form(session.cookie(session.VISIT_COOKIE))
+        session.require_own_form(session.VISIT_COOKIE)
         user, method = account_of(state)
-        is_recovery = use_code(user, fields.get("code", ""), "console")
-    except (CodeRefused, RateLimited, Unavailable) as error:
-        return code_page(refuse(Submission(TYPE_CODE), error), state, back)
     except REFUSALS as error:
         return sign_in_page(back, error)
+    is_recovery = attempt(sent, partial(use_code, user, sent.value("code"), "console"))
+    if sent.error:
+        return code_page(sent, state, back)
     # Whoever needs a recovery code may have lost the phone, and has one code fewer.
     own_page = path_to("second-factor", done="recovery-code")
     return begin_session(user, own_page if is_recovery else back, Method=method)
@@ -143,15 +137,13 @@ def sign_in_with_code() -> Response:
 
 def account_of(state: str) -> tuple[Document, str]:
     """Return the account that this browser has just proved to own, and how."""
-    try:
+    with suppress(CodeRefused, NotFound):
         visit, user_id, version, method = vault.unseal(CODE_STEP, state, CODE_STEP_SECONDS)
         user = users.get(Lookup.parse(user_id), "Name", "PasswordVersion")
-    except (CodeRefused, NotFound):
-        raise SignInEnded from None
-    # A change of the password, or a revocation, also ends the sign-ins that are under way.
-    if visit != session.visit_secret() or version != user["PasswordVersion"]:
-        raise SignInEnded
-    return user, method
+        # A change of the password, or a revocation, also ends the sign-ins that are under way.
+        if visit == session.visit_secret() and version == user["PasswordVersion"]:
+            return user, method
+    raise Invalid("The sign-in took too long, or the account has changed. Sign in again.")
 
 
 def code_page(sent: Submission, state: str, back: str) -> Response:
@@ -232,26 +224,24 @@ def require_provider() -> None:
 
 def own_address() -> str:
     """Return the address to which the provider sends the browser back."""
-    return f"{request.scheme}://{request.host}{path_to('sign-in', 'company', 'callback')}"
+    return url_for("console.come_back", _external=True)
 
 
 @blp.route("/invitation", methods=["GET", "POST"])
 @guard.public
 def accept_invitation() -> Response:
-    if request.method in session.SAFE_METHODS:
-        return invitation_page(Submission(CHOOSE_PASSWORD))
-    sent = Submission(CHOOSE_PASSWORD, posted())
+    sent = Submission(CHOOSE_PASSWORD)
 
-    def choose() -> None:
-        session.require_own_form(session.cookie(session.VISIT_COOKIE))
+    def choose() -> bool:
+        session.require_own_form(session.VISIT_COOKIE)
         args = sent.load(Acceptance())
         accept(args["invitation"], hashlib.sha256(args["new"].encode()).hexdigest())
+        return True
 
-    attempt(sent, choose)
-    return invitation_page(sent) if sent.error else see_other(path_to("sign-in", done="chosen"))
-
-
-def invitation_page(sent: Submission) -> Response:
+    if request.method not in session.SAFE_METHODS:
+        sent.fields = posted()
+        if attempt(sent, choose):
+            return see_other(path_to("sign-in", done="chosen"))
     links = {"You have a password already? Sign in": path_to("sign-in")}
     return door(sent, path_to("invitation"), {}, links=links)
 
