@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from marshmallow import ValidationError, validates, validates_schema
+from marshmallow import ValidationError, validates_schema
+from marshmallow.validate import Length, Regexp
 
 from app.core.operations import batch_operations
 from app.game.actions.schemas import ChatArgs, LetterArgs
@@ -17,18 +17,16 @@ from app.users.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OV
 from app.users.domain import LONGEST_EMAIL
 from app.users.staff.schemas import NewRoleName, RoleLimitsSchema
 
-SHORTEST_PASSWORD = 8
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
 COLOUR = "#ffc800"
-_COLOUR = re.compile("#[0-9a-f]{6}", re.IGNORECASE)
 KEY_DAYS = 90
 LONGEST_KEY_DAYS = 3650
 
 
 def list_operations() -> dict[str, str]:
     """Return the operations on a list of players, with their labels."""
-    rows = {name: found.batch for name, found in batch_operations().items()}
-    return {name: row.label for name, row in rows.items() if row and row.label}
+    found = batch_operations().items()
+    return {name: one.batch.label for name, one in found if one.batch and one.batch.label}
 
 
 class BatchOperation(Schema):
@@ -53,13 +51,8 @@ class LetterForm(LetterArgs):
 class NewPassword(Schema):
     """A new password, typed twice."""
 
-    new = Text(required=True)
+    new = Text(required=True, validate=Length(8, error="Must have {min} characters or more."))
     again = Text(required=True)
-
-    @validates("new")
-    def is_long_enough(self, value: str, data_key: str) -> None:
-        if len(value) < SHORTEST_PASSWORD:
-            raise ValidationError(f"Must have {SHORTEST_PASSWORD} characters or more.")
 
     @validates_schema(skip_on_field_errors=True)
     def is_the_same_twice(self, data: dict[str, Any], **_: Any) -> None:
@@ -118,12 +111,10 @@ class ChatForm(ChatArgs):
     to = OneOf(EVERYBODY, MAP, PLAYER, load_default=EVERYBODY)
     mapid = Guid()
     player = Text(load_default="")
-    colour = Text(load_default=COLOUR)
-
-    @validates("colour")
-    def is_a_colour(self, value: str, data_key: str) -> None:
-        if not _COLOUR.fullmatch(value):
-            raise ValidationError("Must be a colour, such as #ffc800.")
+    colour = Text(
+        load_default=COLOUR,
+        validate=Regexp(r"#[0-9a-fA-F]{6}\Z", error="Must be a colour, such as #ffc800."),
+    )
 
     @validates_schema(skip_on_field_errors=True)
     def names_the_listeners(self, data: dict[str, Any], **_: Any) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import gzip
 import logging
-import re
 import uuid
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode
 
-from flask import Blueprint, Response, current_app, redirect, request
+from flask import Blueprint, Response, current_app, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -69,8 +68,6 @@ FORM_PAGES = {
 }
 # The pages that the menu marks, by the first segment of a path, if their names differ.
 OTHER_PAGES = {"": "home", "search": "home", "roles": "staff"}
-ID_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![^/])")
-ANY_ID = str(uuid.UUID(int=0))
 DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
@@ -108,12 +105,9 @@ mailer = current(Mailer)
 
 def path_to(*parts: Any, **query: Any) -> str:
     """Return a path of the console, percent-encoded."""
-    path = "/".join((PREFIX, *(quoted(str(part)) for part in parts)))
+    path = "/".join((PREFIX, *(quote(str(part), safe=":") for part in parts)))
     wanted = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(wanted)}" if wanted else path
-
-
-quoted = functools.lru_cache(maxsize=1024)(functools.partial(quote, safe=":"))
 
 
 def local(path: str, otherwise: str) -> str:
@@ -147,10 +141,10 @@ def templates() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"number": number, "short": short_number}
-    environment.filters |= {"short_text": short_text, "whole_text": whole_text}
-    environment.filters["words_of"] = words_of
-    for time_filter in (times.moment, times.clock, times.iso, times.utc_field, times.with_times):
-        environment.filters[time_filter.__name__] = time_filter
+    texts = (short_text, whole_text, words_of)
+    moments = (times.clock, times.iso, times.utc_field, times.with_times)
+    for one in (*texts, *moments):
+        environment.filters[one.__name__] = one
     environment.globals |= {
         "path_to": path_to,
         "file_path": file_path,
@@ -222,16 +216,15 @@ def render(
 
 def opens(path: str) -> bool:
     """Tell whether the caller may open a page, by what its view declares."""
-    # The pages of all players are one view: a table asks for each of its rows.
-    return guard.caller().may(*permissions_of(ID_IN_PATH.sub(ANY_ID, path.partition("?")[0])))
-
-
-@functools.lru_cache(maxsize=256)
-def permissions_of(path: str) -> tuple[Permission, ...]:
-    """Return what the view of a page requires."""
-    endpoint: str = current_app.url_map.bind("").match(unquote(path), "GET")[0]
+    endpoint = endpoint_of(unquote(path.partition("?")[0]))
     view: Any = current_app.view_functions[endpoint]
-    return tuple(view.permissions or ())
+    return guard.caller().may(*(view.permissions or ()))
+
+
+def endpoint_of(path: str, method: str = "GET") -> str:
+    """Return the endpoint of a path; NOWHERE if there is no such page or form."""
+    endpoint: str = current_app.url_map.bind("").match(path, method)[0]
+    return endpoint
 
 
 def here() -> str:
@@ -246,17 +239,15 @@ def here() -> str:
 
 def page_of_form() -> str:
     """Return the path of the page that a form is on: its own path, or the nearest one above."""
-    adapter = current_app.url_map.bind("")
     path = FORM_PAGES.get(request.path, request.path)
-    while path != PREFIX and adapter.match(path, "GET")[0] == NOWHERE:
+    while path != PREFIX and endpoint_of(path) == NOWHERE:
         path = path.rpartition("/")[0]
     return path
 
 
 def is_form() -> bool:
     """Tell whether the path of this request is that of a form."""
-    endpoint: str = current_app.url_map.bind("").match(request.path, "POST")[0]
-    return endpoint != NOWHERE
+    return endpoint_of(request.path, "POST") != NOWHERE
 
 
 def page(template: str, status: int = 200, **context: Any) -> Response:
@@ -287,16 +278,11 @@ def redirect_to_action(answer: Answer, to: str) -> Response:
 
 
 def redirect_with_notice(mark: str, to: str) -> Response:
-    parts = urlsplit(to)
-    query = "&".join(filter(None, [parts.query, urlencode({"done": mark})]))
-    return see_other(f"{parts.path}?{query}")
+    return see_other(f"{to}{'&' if '?' in to else '?'}{urlencode({'done': mark})}")
 
 
 def see_other(path: str) -> Response:
-    response: Any = redirect(path, 303)
-    response.headers.update(HEADERS)
-    checked: Response = response
-    return checked
+    return Response(status=303, headers={**HEADERS, "Location": path})
 
 
 def current_notice() -> Document | None:
