@@ -6,7 +6,6 @@ from flask import request
 from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
 from app.auth import guard
-from app.core.naming import parse_guid
 from app.http.context import current_environ
 from app.http.parser import FORM, read_form
 from app.http.uploads import is_form_with_file, read_form_with_file
@@ -46,15 +45,3 @@ def typed() -> dict[str, str]:
     """Return the typed fields of the form that was read, without passwords."""
     fields: dict[str, str] = current_environ().get(_POSTED, {})
     return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
-
-
-def fields_to_resend() -> dict[str, str]:
-    """Return the fields that repeat the same change, with its Idempotency-Key.
-
-    Empty if the form has no key, or has a password or a file, which no page repeats.
-    """
-    fields: dict[str, str] = current_environ().get(_POSTED, {})
-    has_secret = is_form_with_file() or set(fields) & set(SECRET)
-    if has_secret or not parse_guid(fields.get("key", "")):
-        return {}
-    return {name: value for name, value in fields.items() if name != "token"}

@@ -8,7 +8,7 @@ from itertools import islice
 from flask import Response, request
 from werkzeug.exceptions import HTTPException
 
-from app.console.forms.reading import fields_to_resend, typed
+from app.console.forms.reading import typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.console.stores import roles
@@ -73,11 +73,9 @@ def problem_page(
 ) -> Response:
     """Return a page about an error, with the typed values, so that they are not lost.
 
-    It shows only what was read, and nothing is read before authentication. It offers to resend a
-    form only if that came from a page of this session, because it adds a valid form token.
+    It shows only what was read, and nothing is read before authentication.
     """
     is_read = request.method in session.SAFE_METHODS
-    again = fields_to_resend() if status == 503 and session.current_session() else {}
     return page(
         "frame/problem.html",
         status,
@@ -85,11 +83,8 @@ def problem_page(
         text=text,
         ask=ask,
         kept=typed(),
-        again=again,
         is_form=not is_read,
-        action=request.path,
         sign_in_path=path_to("sign-in", back=None if is_read else here()),
-        form_token=session.form_token() if again else "",
         sign_in=sign_in or not session.cookie(session.COOKIE),
         request_id=request_id(),
     )
