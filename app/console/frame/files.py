@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import gzip
 import hashlib
 from pathlib import Path
 
-from flask import Response, request
+from flask import Response
 
 from app.auth import guard
 from app.core.errors import NotFound
@@ -25,14 +23,7 @@ HEADERS = {
     # A changed file has another digest and so another path: browsers may cache it for ever.
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
-    "Vary": "Accept-Encoding",
 }
-
-
-@functools.cache
-def gzip_file(name: str) -> bytes:
-    # Without a timestamp, equal files are compressed to equal bytes.
-    return gzip.compress(FILES[name], mtime=0)
 
 
 def file_path(name: str) -> str:
@@ -44,12 +35,4 @@ def get_file(digest: str, name: str) -> Response:
     """Send a file. The digest of another release is not found: its files do not fit the page."""
     if name not in FILES or digest != DIGEST:
         raise NotFound("file", name, "There is no such file.")
-    response = Response(FILES[name], headers=HEADERS, content_type=TYPES[Path(name).suffix])
-    if accepts_gzip():
-        response.data = gzip_file(name)
-        response.headers["Content-Encoding"] = "gzip"
-    return response
-
-
-def accepts_gzip() -> bool:
-    return bool(request.accept_encodings["gzip"])
+    return Response(FILES[name], headers=HEADERS, content_type=TYPES[Path(name).suffix])

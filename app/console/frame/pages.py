@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import logging
 import uuid
 from datetime import timedelta
@@ -18,7 +17,7 @@ from app.approvals.access import filters_of
 from app.auth import guard
 from app.console.forms.submissions import Submission
 from app.console.frame import times
-from app.console.frame.files import accepts_gzip, file_path
+from app.console.frame.files import file_path
 from app.console.game.actions import MARK, cards
 from app.console.history import sentences
 from app.console.history.tables import is_undoable
@@ -43,8 +42,6 @@ log = logging.getLogger("quartermaster")
 PREFIX = "/console"
 SERVICE = "Quartermaster"
 PAGE_SIZE = 25
-# Compressing smaller pages saves no packet.
-SMALLEST_COMPRESSED = 1000
 # All files come from the same origin; pages have no inline scripts or styles.
 HEADERS = {
     "Content-Security-Policy": (
@@ -57,7 +54,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
-    "Vary": "Accept-Encoding, Cookie",
+    "Vary": "Cookie",
 }
 # The endpoint of unknown paths.
 NOWHERE = "console.nowhere"
@@ -76,9 +73,8 @@ blp = Blueprint("console", __name__, url_prefix=PREFIX)
 required = session.required
 # How long a page shows the notice of a form.
 NEWS = timedelta(minutes=10)
-NOTHING = "Nothing changed."
 NEWS_WITHOUT_ENTRY = {
-    "nothing": NOTHING,
+    "nothing": "Nothing changed.",
     "ended": "The sign-in was ended.",
     "revoked": "The key was revoked.",
     "recovery-code": "You signed in with a recovery code. It does not work again.",
@@ -119,20 +115,9 @@ def local(path: str, otherwise: str) -> str:
     return path if is_ours and is_plain else otherwise
 
 
-class Templates(Environment):
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return an attribute, or a field of a document, which has a capital letter.
-
-        Jinja would look for an attribute of that name first: an error for each field of each row.
-        """
-        if isinstance(obj, dict) and attribute in obj and attribute[0].isupper():
-            return obj[attribute]
-        return super().getattr(obj, attribute)
-
-
 @functools.cache
 def templates() -> Environment:
-    environment = Templates(
+    environment = Environment(
         loader=PackageLoader("app.console", ""),
         autoescape=True,
         trim_blocks=True,
@@ -142,7 +127,7 @@ def templates() -> Environment:
     )
     environment.filters |= {"number": number, "short": short_number}
     texts = (short_text, whole_text, words_of)
-    moments = (times.clock, times.iso, times.utc_field, times.with_times)
+    moments = (times.iso, times.utc_field, times.with_times)
     for one in (*texts, *moments):
         environment.filters[one.__name__] = one
     environment.globals |= {
@@ -172,11 +157,12 @@ def number(value: Any) -> str:
 
 def short_number(value: int) -> str:
     """Return an abbreviated number that fits into a slot; the page also has the exact one."""
-    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
-        if value >= 10 * size or (value >= size > 10**6):
-            parts = value / size
-            return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
-    return number(value)
+    if value < 10**7:
+        return number(value)
+    sizes = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
+    size, letter = next(one for one in sizes if value >= one[0])
+    parts = value / size
+    return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
 
 
 def render(
@@ -260,11 +246,7 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     texts = {"site": " · ".join([*game, SERVICE]), "environment": " · ".join([*game, name])}
     text = templates().get_template(template).render(**texts, colour=colour, **context)
     body = text.encode("utf-8", "replace")
-    response = Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
-    if len(body) >= SMALLEST_COMPRESSED and accepts_gzip():
-        response.data = gzip.compress(body, compresslevel=5, mtime=0)
-        response.headers["Content-Encoding"] = "gzip"
-    return response
+    return Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
 
 
 def done(applied: Applied, to: str) -> Response:
@@ -301,10 +283,8 @@ def current_notice() -> Document | None:
             notice |= {"Text": record["News"], "Action": pending}
         else:
             record = visible_entry(mark)
-            text = entry_text(record)
-            (served,) = history.serve([record])
-            can_undo = text != NOTHING and is_undoable(served)
-            notice |= {"Text": text, "Undo": mark if can_undo else None}
+            (entry,) = history.serve([record])
+            notice |= {"Text": entry_text(record), "Undo": mark if is_undoable(entry) else None}
     except QuartermasterError:
         return None
     # The URL may be old, or somebody else's.
@@ -314,7 +294,7 @@ def current_notice() -> Document | None:
 
 def entry_text(entry: Document) -> str:
     if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
-        return NOTHING
+        return NEWS_WITHOUT_ENTRY["nothing"]
     text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
     if entry["Operation"] in MAILED and mailer.outbox:
         text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
