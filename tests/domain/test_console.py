@@ -73,7 +73,7 @@ def slot(quantity, item="potion"):
         (entry("revoke-key", [("Keys.x", None, None)], Id="x"), "Key revoked"),
         (entry("erase", [("Power", None, None)]), "Account erased"),
         # Of somebody who was erased, no name is left.
-        (entry("rename", [("Name", None, None)]), "Renamed"),
+        (entry("rename", [("Name", None, None)]), "Name changed"),
         (entry("create-key", Name=None), "Key made"),
         (entry("grant-role", Role=None), "Role granted"),
         (entry("note", [("Notes.x", None, None)]), "Note written"),

@@ -51,11 +51,10 @@ def resolve(field: str, type_: str, typed_text: str) -> str:
         fault = f"Several objects have that name: choose one {type_}."
         raise Ambiguous(field, fault, choices, is_shared=True)
     choices = [Choice(*found) for found in suggestions(type_, text).items()]
+    fault = "No object in the catalogue has that name."
     if choices:
-        raise Ambiguous(
-            field, "No object has exactly that name. Did you mean one of these?", choices
-        )
-    raise Ambiguous(field, "No object in the catalogue has that name.", [])
+        fault = "No object has exactly that name. Did you mean one of these?"
+    raise Ambiguous(field, fault, choices)
 
 
 def suggestions(type_: str, text: str) -> dict[str, str]:

@@ -113,11 +113,10 @@ class ListPage:
         sees_users = guard.caller().may(Permission.USERS_READ)
         shown = tuple(one for one in self.filters if one.name != "user" or sees_users)
         listed = Listed(shown, self.wanted())
+        refusals = (QuartermasterError,) if self.shows_refusal else ()
         try:
             part = self.part(request.args.get("after", ""), size, **place)
-        except QuartermasterError as error:
-            if not self.shows_refusal:
-                raise
+        except refusals as error:
             return listed._replace(error=error)
         total = part.total if isinstance(part, Page) else 0
         return listed._replace(values=part.values, next=cursors.write(part.next), total=total)

@@ -207,7 +207,7 @@ def subject_page(
     folder = "frame" if tab in SHARED_TABS else part
     template = f"{folder}/{tab.replace('-', '_')}.html"
     response = render(template, sent=sent, tab=tab, id=target.id, card_titles=titles, **shown)
-    remember(response, part, target.id)
+    remember(response, f"{part}/{target.id}")
     return response
 
 
@@ -238,37 +238,26 @@ def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:
         entry["CanUndo"] = entry["CanUndo"] and entry is but
 
 
-class Visited(NamedTuple):
-    """A recently viewed player or user."""
-
-    kind: str
-    id: str
-    name: str = ""
-
-
-def remember(response: Response, kind: str, id_: str) -> None:
-    """Put a player or a user first in the cookie."""
-    newest = Visited(kind, id_)
-    visited = [newest, *(one for one in _visited() if one != newest)][:MOST_RECENT]
+def remember(response: Response, path: str) -> None:
+    """Put a player or a user first in the cookie, by the path below /console."""
+    paths = [path, *(one for one in visited() if one != path)][:MOST_RECENT]
     # Bound to the account, because several people may share a browser.
-    value = ".".join([guard.caller().id, *(f"{one.kind}/{one.id}" for one in visited)])
+    value = ".".join([guard.caller().id, *paths])
     set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=DAYS_30)
 
 
-def recent() -> list[Visited]:
-    """Return whom the caller has viewed, the latest first, without deleted ones."""
-    visited = _visited()
-    ids = [one.id for one in visited]
-    found = {"players": players.get_many(ids, "Name")}
+def visited() -> list[str]:
+    owner, *paths = cookie(RECENT_COOKIE).split(".")
+    return paths if owner == guard.caller().id else []
+
+
+def recent() -> dict[str, str]:
+    """Return the names of whom the caller has viewed, by path, without deleted ones."""
+    stores: dict[str, Any] = {"players": players}
     if guard.caller().may(Permission.USERS_READ):
-        found["users"] = users.get_many(ids, "Name")
-    known = [one for one in visited if one.id in found.get(one.kind, ())]
-    return [one._replace(name=str(found[one.kind][one.id].get("Name"))) for one in known]
-
-
-def _visited() -> list[Visited]:
-    owner, *visited = cookie(RECENT_COOKIE).split(".")
-    if owner != guard.caller().id:
-        return []
-    parts = [one.partition("/") for one in visited]
-    return [Visited(kind, id_) for kind, _, id_ in parts]
+        stores["users"] = users
+    names: dict[str, str] = {}
+    for kind, store in stores.items():
+        found = store.get_many([path.partition("/")[2] for path in visited()], "Name")
+        names |= {f"{kind}/{id_}": str(one.get("Name")) for id_, one in found.items()}
+    return {path: names[path] for path in visited() if path in names}

@@ -15,23 +15,13 @@ from markupsafe import Markup, escape
 _IN_TEXT = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC")
 
 
-def moment(value: Any) -> str:
-    """Return a time as text, for browsers without scripts."""
-    return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else "never"
-
-
 def time_tag(at: Any, relative: bool = True) -> Markup:
     """Return a time in UTC, for browsers without scripts; times.js converts it to local time."""
     if not isinstance(at, datetime):
         return Markup("never")
-    text, mark = moment(at), " data-relative" if relative else ""
+    text, mark = f"{at:%Y-%m-%d %H:%M} UTC", " data-relative" if relative else ""
     tag = f'<time datetime="{iso(at)}" title="{text}"{mark}>{text}</time>'
     return Markup(tag)  # nosec B704 # noqa: S704 (digits and signs)
-
-
-def clock(value: datetime) -> str:
-    """Return the time of a day, for the axis of a plot."""
-    return f"{value:%H:%M}"
 
 
 def iso(value: Any) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from app.console.frame.times import parsed
@@ -130,30 +129,28 @@ def _other_lines(change: Document, names: Names) -> list[Line]:
     root, _, place = change["Path"].partition(".")
     if root == "Spells":
         return [Line(name_of(change[side], names), sign) for side, sign in SIDES if change[side]]
-    if root == "Notes":
-        return [Line("Note hidden or shown again")]
     if root == "DeletedAt":
         return [Line("Deleted" if after else "Brought back")]
     if root == "NeedsSecondFactor":
         return [Line(f"Second factor {'required' if after else 'no longer required'}")]
-    if root == "Name" and before is None and after is None:
-        return [Line("Renamed")]
+    if before is None and after is None:
+        # History stores no values of secrets and notes, and of somebody who was erased.
+        return [Line(f"{words_of(root)} changed")]
     if root in ("Roles", "GroupRoles", "Permissions"):
         former, held = (side if isinstance(side, list) else [] for side in (before, after))
         added = [f"+{name}" for name in held if name not in former]
         removed = [f"{MINUS}{name}" for name in former if name not in held]
         return [Line(f"{change['Path']}: {', '.join([*added, *removed]) or 'in another order'}")]
-    label: str = change["Path"]
-    text: Callable[[Any], str] = partial(value_text, names=names)
+    label = change["Path"]
     if root == "Variables":
-        label, text = name_of(place, names), short_text
+        label = name_of(place, names)
     elif root == "Name":
-        label, text = "Renamed", short_text
+        label = "Renamed"
     elif root == "Limits":
         # The path ends with a name such as ItemsPerDay.
         label = words_of(place or root)
         before, after = ("no limit" if most is None else most for most in (before, after))
-    return [Line(f"{label}: {text(before)} {ARROW} {text(after)}")]
+    return [Line(f"{label}: {value_text(before, names)} {ARROW} {value_text(after, names)}")]
 
 
 def _is_slot(value: Any) -> bool:
@@ -240,9 +237,12 @@ def row_sentence(row: Document, names: Names) -> str:
 
 def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:
     """Return the filters of the changes that a batch undoes, as labels and texts."""
-    texts = {name: str(value) for name, value in chosen.items()}
-    if "Item" in chosen:
-        texts["Item"] = name_of(chosen["Item"], names)
-    for name in chosen.keys() & {"From", "To"}:
-        texts[name] = whole_text(parsed(texts[name]) or texts[name])
-    return [(label, texts[name]) for name, label in FILTER_LABELS.items() if name in chosen]
+    texts = []
+    for name, label in FILTER_LABELS.items():
+        text = str(chosen.get(name, ""))
+        if name == "Item" and text:
+            text = name_of(text, names)
+        elif name in ("From", "To"):
+            text = whole_text(parsed(text) or text)
+        texts.append((label, text))
+    return [(label, text) for label, text in texts if text]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,13 +39,13 @@ def may_undo(entry: Document) -> bool:
 
 def is_undoable(entry: Document) -> bool:
     """Tell whether a page should offer the caller the undo of a public entry."""
-    if not may_undo(entry):
+    if entry["UndoneBy"] is not None or not may_undo(entry):
         return False
     try:
         inverse_of({**entry, "_id": entry["Id"]})
     except CannotUndo:
         return False
-    return entry["UndoneBy"] is None
+    return True
 
 
 def changes_of(kind: str, id_: str, size: int, after: str = "") -> dict[str, Any]:
@@ -62,56 +61,50 @@ def timeline(player_id: str, size: int, after: str) -> tuple[list[Document], Cur
     cursor = cursors.read(after)
     found = history.list(filters, size, cursor)
     entries = table_entries(found.values)
-    place = newest_first.parse(filters, cursor) if cursor else None
-    both = [*entries, *event_rows(game_events.list(player_id, size + 1, place))]
-    page = heapq.nlargest(size, both, key=lambda row: (row["At"], row["Id"]))
-    is_last = found.next is None and len(both) <= size
-    last = {"At": page[-1]["At"], "_id": page[-1]["Id"]} if page else None
-    following = None if is_last else newest_first.position(filters, last or {})
-    return entries, CursorPage(page, following)
+    position = newest_first.parse(filters, cursor) if cursor else None
+    events = event_rows(game_events.list(player_id, size + 1, position))
+    rows = sorted([*entries, *events], key=lambda row: (row["At"], row["Id"]), reverse=True)
+    if found.next is None and len(rows) <= size:
+        return entries, CursorPage(rows, None)
+    last = {"At": rows[size - 1]["At"], "_id": rows[size - 1]["Id"]}
+    return entries, CursorPage(rows[:size], newest_first.position(filters, last))
 
 
 def event_rows(found: Sequence[Document]) -> list[Document]:
     """Return events of the game with the texts for a table."""
-    if not found:
-        return []
-    events = [
-        {**event, "Kind": whole_text(event["Kind"]), "With": whole_text(event["With"] or "")}
-        for event in served_events(found)
-    ]
+    events = served_events(found)
     names = objects.names_of(item["ItemId"] for event in events for item in event["Items"])
-    others = [event["With"] for event in events if event["With"]]
-    known = players.get_many(others, "Name") if others else {}
-    return [
-        {
-            **event,
+    others = [whole_text(event["With"] or "") for event in events]
+    known = players.get_many([other for other in others if other], "Name")
+    for event, other in zip(events, others, strict=True):
+        kind = whole_text(event["Kind"])
+        event |= {
             "IsEvent": True,
-            "What": WORDS.get(event["Kind"], words_of(event["Kind"])),
+            "Kind": kind,
+            "What": WORDS.get(kind, words_of(kind)),
             "Lines": [
                 sentences.Line(sentences.item_text(item, names), whole(item["Quantity"]) or 0)
                 for item in event["Items"]
             ],
-            "WithName": known.get(event["With"], {}).get("Name"),
+            "With": other,
+            "WithName": known.get(other, {}).get("Name"),
         }
-        for event in events
-    ]
+    return events
 
 
 def table_entries(entries: Any) -> list[Document]:
     """Return public entries with the texts for a table."""
-    served = list(entries)
-    names = objects.names_of(sentences.ids_in(served)) if served else {}
-    shown = []
-    for entry in served:
+    shown = [{**entry} for entry in entries]
+    names = objects.names_of(sentences.ids_in(shown))
+    for entry in shown:
         lines = sentences.lines(entry, names)
-        texts = {
+        entry |= {
             "Lines": lines,
             "Text": ", ".join(line.text for line in lines),
             "ArgumentTexts": sentences.argument_texts(entry, names),
             "CanUndo": is_undoable(entry),
             "Changes": [_change_texts(change, names) for change in entry["Changes"]],
         }
-        shown.append({**entry, **texts})
     return shown
 
 

@@ -119,8 +119,14 @@ ListPage(
 
 def api_filters(wanted: Document) -> Document:
     """Return typed filters for the API: times in UTC, and the ids of items, which may be named."""
-    values = {k: as_utc(v) if k.lower() in ("from", "to") else v for k, v in wanted.items()}
-    return {k: object_id(v, k) if k.lower() == "item" else v for k, v in values.items()}
+    found = {}
+    for name, text in wanted.items():
+        if name.lower() in ("from", "to"):
+            text = as_utc(text)
+        elif name.lower() == "item":
+            text = object_id(text, name)
+        found[name] = text
+    return found
 
 
 def object_id(text: str, field: str) -> str:

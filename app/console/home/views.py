@@ -41,7 +41,7 @@ def home() -> Response:
         "home/home.html",
         game_stopped=game_stopped() if sees_players else None,
         restart=coming_restart() if sees_players else None,
-        recent=recent() if sees_players else [],
+        recent=recent() if sees_players else {},
         entries=last_changes(),
         plots=[online_plot(samples_of_day()), levels_plot()] if sees_players else [],
     )
@@ -55,7 +55,6 @@ def search() -> Response:
         "home/search.html",
         found=find(text),
         text=text,
-        recent=recent(),
         total_text=total_text,
     )
 
