@@ -54,7 +54,7 @@ LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocl
 	--format stylish .venv/openapi.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run world test test-all quick lint format types audit check contract coverage hooks lock locked ranges \
+.PHONY: help run world test test-all quick docs lint format types audit check contract coverage hooks lock locked ranges \
 	release dist bench bench-growth chaos fuzz screenshots clean
 
 help: ## List the targets
@@ -80,6 +80,10 @@ quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running
 contract: .venv/dev.stamp ## Regenerate tables of documents, and the Postman collection
 	@$(BIN)/python -m tests.contract_tables && $(BIN)/python -m tests.permission_tables && \
 		$(BIN)/quartermaster openapi | $(BIN)/python -m tools.postman
+
+docs: .venv/dev.stamp ## Build the site of the documents in build/site
+	$(BIN)/python -m sphinx --builder html --conf-dir tools/site --fail-on-warning --keep-going --quiet . build/site
+	@echo 'Open build/site/index.html.'
 
 lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
 	$(BIN)/ruff format --check .
