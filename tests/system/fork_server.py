@@ -8,7 +8,6 @@ real program.
 """
 
 import atexit
-import ctypes
 import gc
 import json
 import os
@@ -96,10 +95,7 @@ fork_server = cache(ForkServer)
 
 
 def start(arguments, env, log, **limits):
-    """Start the program in a session of its own.
-
-    Perhaps with other limits of open files (files), or in a network namespace (namespace).
-    """
+    """Start the program in a session of its own, perhaps with other limits of open files."""
     with Path(os.devnull).open("rb") as nothing:
         standard = [nothing.fileno(), log.fileno(), log.fileno()]
         return fork_server().start(arguments, env, standard, **limits)
@@ -178,9 +174,6 @@ def begin(request, descriptors):
     )
     if files := request.get("files"):
         resource.setrlimit(resource.RLIMIT_NOFILE, files)
-    if namespace := request.get("namespace"):
-        with Path("/run/netns", namespace).open() as file:
-            assert ctypes.CDLL(None).setns(file.fileno(), 0) == 0
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

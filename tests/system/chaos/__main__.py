@@ -2,7 +2,6 @@
 
 import sys
 import tempfile
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -52,11 +51,9 @@ def judged(folder, writes, storms, only="", faults=()):
         found = storm.judge()
     broken = {law: cases for law, cases in found.broken.items() if cases}
     callers, made = [*storm.clients, *storm.followers], world.ledger.acknowledged()
-    answers = sum((caller.answers for caller in callers), Counter())
     for title, counts in {
         f"{made.total():,} acknowledged changes, {found.entries:,} entries in history": made,
         f"{world.faults.total():,} faults": world.faults,
-        f"{answers.total():,} answers (0: a broken connection)": answers,
     }.items():
         print(f"\n{title}", *(f"{n:>11,}  {name}" for name, n in counts.items()), sep="\n")
     seen = ", ".join(f"{len(follower.seen):,}" for follower in storm.followers)

@@ -28,7 +28,7 @@ MUCH = 150
 # How often a client does what.
 ACTS = {"give": 20, "take": 15, "move_shared": 10, "transfer": 10, "undo": 10}
 ACTS |= {"give_careless": 10, "repeat_some": 15}
-ACTS |= {"delete": 4, "run_batch": 3, "decide": 5, "use_key": 4, "erase_person": 2}
+ACTS |= {"delete": 4, "run_batch": 3, "decide": 5, "erase_person": 2}
 # What a caller was told; entry is the id in history.
 Answer = namedtuple("Answer", "status body entry is_replayed retry_after", defaults=(None,) * 4)
 
@@ -39,7 +39,7 @@ class Caller(threading.Thread):
     def __init__(self, world, who="keeper"):
         super().__init__(daemon=True)
         self.world, self.ledger, self.token = world, world.ledger, world.tokens.get(who)
-        self.answers, self.slowest, self.served = Counter(), 0.0, 0
+        self.slowest = 0.0
         self.rng, self.ending = random.Random(), threading.Event()
 
     def run(self):
@@ -65,7 +65,6 @@ class Caller(threading.Thread):
             names = ("X-History-Id", "Idempotency-Replayed", "Retry-After")
             answer = Answer(response.status, told, *map(header, names))
         self.slowest = max(self.slowest, time.monotonic() - began)
-        self.answers[answer.status] += 1
         return answer
 
     def ask(self, *request, **options):
@@ -75,7 +74,6 @@ class Caller(threading.Thread):
             answer = self.try_once(self.rng.choice(self.world.services), *request, **options)
             if answer.status not in AGAIN:
                 self.expect(answer.status < 500, request, answer)
-                self.served += 1
                 return answer
             if answer.status != BROKEN:
                 # It says when to try again, and why in a sentence.
@@ -173,7 +171,7 @@ class Worker(Caller):
     def __init__(self, world):
         super().__init__(world)
         self._item, self._batch_item, self._player = guid(), guid(), world.add_players(1)[0]["_id"]
-        self._held, self._recent, self._revoked = Counter(), deque(maxlen=30), []
+        self._held, self._recent = Counter(), deque(maxlen=30)
         self._asker, *self._others = [Caller(world, who) for who in ("asker", "first", "second")]
 
     def act(self):
@@ -247,7 +245,9 @@ class Worker(Caller):
 
     def run_batch(self, *_):
         """Plan a batch, let it run, and perhaps undo it."""
-        players, item = (self.world.players * self.world.rows)[: self.world.rows], self._batch_item
+        crowd, item = self.world.crowd, self._batch_item
+        first = self.rng.randrange(len(crowd))
+        players = (crowd[first:] + crowd[:first])[: self.world.rows]
         moves = [(player, item, self.rng.randint(1, 3)) for player in players]
         done = self.run_to_end(batch := self.plan(moves))
         if self.rng.random() < 0.3:
@@ -272,18 +272,6 @@ class Worker(Caller):
         is_fair = len(states) == 1 or (not states and others & AGAIN)
         self.expect(is_fair and others <= {409, *AGAIN}, verbs, told)
         self.ledger.approvals[id_] = self._player, self._item, MUCH, next(iter(states), None)
-
-    def use_key(self, *_):
-        """Create, use and revoke a key, and see that others that were revoked are refused."""
-        id_, secret = self.create_key()
-        self.give_one(self._player, self._item, token=secret)
-        # Whoever asks again after an answer that was lost finds no key any more.
-        if self.ask("DELETE", f"keys/{id_}").status in (200, 404):
-            self.ledger.revoked.add(id_)
-            self._revoked.append((time.monotonic() + CACHED_SECONDS, secret))
-        for former in [one for since, one in self._revoked[-9:] if time.monotonic() > since]:
-            answer = self.ask("GET", f"players/{self._player}", token=former)
-            self.expect(answer.status in {401, *AGAIN}, "revoked, and served", answer)
 
     def erase_person(self, *_):
         """Make a person with all that may belong to one, and erase it while others write of it."""

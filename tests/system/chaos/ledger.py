@@ -148,14 +148,11 @@ class Judge:
         for pair, made in moves.items():
             for one, wanted in made:
                 if (one.kind, one.outcome) == ("take", REFUSED):
-                    earlier = [
-                        (c, q) for c, q in made if c.outcome != REFUSED and c.began < one.ended
-                    ]
-                    takes = sum(q for _, q in earlier if q < 0)
-                    known = [
-                        (c, q) for c, q in earlier if c.outcome == DONE and c.ended < one.began
-                    ]
-                    least = self._ledger.held[pair] + takes + sum(q for _, q in known if q > 0)
+                    least = self._ledger.held[pair]
+                    for other, quantity in made:
+                        was_given = other.outcome == DONE and other.ended < one.began
+                        may_be_taken = other.outcome != REFUSED and other.began < one.ended
+                        least += quantity * (was_given if quantity > 0 else may_be_taken)
                     self.judge("refusals are true", least < -wanted, f"{wanted} of {least}: {pair}")
 
     def _judge_people(self):

@@ -20,7 +20,6 @@ from pymongo.errors import PyMongoError
 
 from tests import mongod
 from tests.ports import free_port
-from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment, execute, run, wait_until, workers_of
 
 # Why nothing can be tried here, if nothing can.
@@ -98,14 +97,11 @@ class Member:
         command = [mongod.program(self._folder), f"--dbpath={self._folder}", *OPTIONS]
         command += [f"--bind_ip={self.node.address}", f"--port={self._port}"]
         with (self._folder / "mongod.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*INSIDE, self.node.namespace, *command], stdout=log, stderr=log
-            )
+            self._process = execute([*INSIDE, self.node.namespace, *command], os.environ, log)
 
-    def signal(self, number):
-        os.kill(self._process.pid, number)
-        if number == signal.SIGKILL:
-            self._process.wait()
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
 
     def command(self, *command, **options):
         with MongoClient(self.host, **DIRECT) as client:
@@ -182,19 +178,8 @@ class ReplicaSet:
 
     def kill_primary(self):
         with self.deposed() as former:
-            former.signal(signal.SIGKILL)
+            former.kill()
         former.start()
-
-    def kill_secondary(self):
-        secondary = self.others(self.primary())[0]
-        secondary.signal(signal.SIGKILL)
-        secondary.start()
-
-    def stop_primary(self):
-        """Stop the primary amid whatever it does, and let it go on when it is deposed."""
-        with self.deposed() as former:
-            former.signal(signal.SIGSTOP)
-        former.signal(signal.SIGCONT)
 
     def step_down(self):
         with self.deposed() as former, suppress(PyMongoError):
@@ -212,12 +197,9 @@ class Service:
 
     def start(self):
         env = {**environment(self._folder, **self._settings), **self._clock}
-        command, node = [PROGRAM, "serve", "--port", str(self._port)], self.node
+        command = [*INSIDE, self.node.namespace, PROGRAM, "serve", "--port", str(self._port)]
         with self._output.open("ab") as log:
-            if self._clock:  # The clock is loaded by who is executed.
-                self._process = execute([*INSIDE, node.namespace, *command], env, log)
-            else:
-                self._process = fork_server.start(command, env, log, namespace=node.namespace)
+            self._process = execute(command, env, log)
 
     def wait(self):
         def is_ready():
@@ -240,23 +222,12 @@ class Service:
     def kill_worker(self):
         os.kill(random.choice(self.workers()), signal.SIGKILL)
 
-    def stop(self, seconds, has_one=False):
-        """Let a worker, or all of it, stand still amid whatever it does, and go on if it may."""
-        send, stopped = os.killpg, self._process.pid
-        if has_one:
-            send, stopped = os.kill, random.choice(self.workers())
-        send(stopped, signal.SIGSTOP)
+    def stop_worker(self, seconds):
+        """Let a worker stand still amid whatever it does, and go on if it may."""
+        os.kill(worker := random.choice(self.workers()), signal.SIGSTOP)
         time.sleep(seconds)
         with suppress(ProcessLookupError):
-            send(stopped, signal.SIGCONT)
-
-    def kill_and_start(self):
-        """Kill the whole of it at once, as a power cut would, and start it again."""
-        with suppress(ProcessLookupError):
-            while True:  # Until nobody is left who holds the port.
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
-        self.start()
+            os.kill(worker, signal.SIGCONT)
 
     def tracebacks(self):
         return self._output.read_text(errors="replace").count("Traceback")

@@ -20,9 +20,9 @@ SHARED = 50
 # By the name of an account its role; one without a role has all flags of Power.
 ACCOUNTS = {"keeper": None, "asker": "support", "first": "economy", "second": "economy"}
 FLAGS, PASSWORD = ("Api", "ApiPersonalInformation", "ApiUserManagement"), "secret"
-# For how long workers and services stand still in each storm; the last one counts for the rest.
+# For how long workers stand still in each storm; the last one counts for the rest.
 STOPPED_SECONDS, CLOCKS = (8, 30, 120), (3600, -3600, 86400, -30 * 86400)
-SERVED_SECONDS, EVENTS_SECONDS = 180, 60
+EVENTS_SECONDS = 60
 READING = {"w": "majority", "readConcernLevel": "majority", "tz_aware": True}
 
 
@@ -54,6 +54,8 @@ class World:
         self.careless = [player["_id"] for player in self.add_players(CARELESS)]
         self.ledger.ruled.difference_update(self.careless)
         self.ledger.careless.update(self.careless)
+        # Batches go through all of them, each from its own place on, so that few collide.
+        self.crowd = [*self.players, *(player["_id"] for player in self.add_players(rows))]
 
     def say(self, text):
         print(f"{time.monotonic() - self._began:6.0f} s  {text}", flush=True)
@@ -110,8 +112,9 @@ class Storm:
             one.start()
         enough = self.world.ledger.acknowledged().total() + writes
         made = self.world.ledger.acknowledged
-        while made().total() < enough:
-            time.sleep(2)
+        while (total := made().total()) < enough:
+            self.world.say(f"{total:,} acknowledged changes")
+            time.sleep(20 if writes > 10_000 else 2)
 
     def break_everything(self, number, wanted=()):
         """Let each fault happen once, or those that are wanted."""
@@ -121,31 +124,23 @@ class Storm:
             ("worker killed", one.kill_worker),
             ("clocks apart", self.world.clock.set, CLOCKS[number % len(CLOCKS)]),
             ("worker killed", other.kill_worker),
-            ("worker stopped", one.stop, seconds, True),
+            ("worker stopped", one.stop_worker, seconds),
             ("primary killed", replicas.kill_primary),
-            ("service killed", one.kill_and_start),
             ("step-down", replicas.step_down),
             ("two-way split", self._split, min(seconds, 10)),
-            ("service stopped", other.stop, seconds),
-            ("primary stopped", replicas.stop_primary),
-            ("secondary killed", replicas.kill_secondary),
         ):
             if name in (wanted or name):
                 self._inject(name, fault, *arguments)
 
     def _inject(self, name, fault, *arguments):
-        """Let something break under load, and wait until everybody is served again."""
-        began = time.monotonic()
+        """Let something break under load, and wait until the servers are whole again.
+
+        Each client sees whether it is served again.
+        """
         fault(*arguments)
-        enough = {one: one.served + 3 for one in (*self.clients, *self.followers)}
-        while late := [one for one, least in enough.items() if one.served < least]:
-            time.sleep(0.1)
-            if time.monotonic() > began + SERVED_SECONDS:
-                late[0].expect(False, f"{len(late)} are not served again after", name)
-                break
         self.world.replicas.wait()
         self.world.faults[name] += 1
-        self.world.say(f"{name}: all are served again after {time.monotonic() - began:.1f} s")
+        self.world.say(name)
 
     def _split(self, seconds):
         with self.world.split() as former:
