@@ -2,7 +2,7 @@
 
 import config
 from app import create_app
-from app.batches.background import BatchWorker
+from app.batches.running import BatchWorker
 from app.core import metrics
 from app.game.samples.sampler import Sampler
 from app.http import logs

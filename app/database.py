@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.approvals.store import APPROVALS
-from app.batches.collections import BATCH_ROWS, BATCHES
+from app.batches.store import BATCH_ROWS, BATCHES
 from app.catalogue import domain as objects
 from app.catalogue.store import OBJECTS
 from app.game.actions.store import ACTIONS, GAMES

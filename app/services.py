@@ -11,10 +11,8 @@ from flask import Flask
 from app.approvals.store import Approvals
 from app.auth.callers import Callers
 from app.auth.tokens import AccessTokens, signing_keys
-from app.batches.background import BatchWorker
-from app.batches.choosing import Choosing
-from app.batches.planning import Planner
-from app.batches.running import Runner
+from app.batches.planning import PlanPlaces
+from app.batches.running import BatchWorker
 from app.batches.store import Batches
 from app.catalogue.store import KnownObjects, Objects
 from app.core.limits import Limiter
@@ -102,7 +100,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     sizes = ItemLimits(settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT)
     catalogue = add(Catalogue(known, sizes))
     total_seconds = settings.TOTAL_CACHE_SECONDS
-    objects = add(Objects(storage, total_seconds, settings.CATALOGUE_CACHE_SECONDS))
+    add(Objects(storage, total_seconds, settings.CATALOGUE_CACHE_SECONDS))
     players = add(Players(storage, settings.ONLINE_TTL_SECONDS, total_seconds))
     add(Deletions(storage, players))
     add(Guilds(storage, total_seconds))
@@ -143,10 +141,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(Events(storage, history))
     game_events = add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
     batches = add(Batches(storage))
-    runner = add(Runner(batches, players, storage.transactions, quarter, storage.requests_at_work))
-    add(Choosing(batches, history, players))
-    add(Planner(batches, players, objects, history))
-    add(BatchWorker(batches, runner, callers, is_ready, app.app_context))
+    add(PlanPlaces("Another batch is being planned", 1))
+    add(BatchWorker(app.app_context, is_ready, quarter))
     erasures = add(Erasures(storage, quarter))
     sources = (users, history, tokens, budgets, bags, actions, batches, approvals, game_events)
     add(PersonalData(storage, *sources))

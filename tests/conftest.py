@@ -12,8 +12,7 @@ from mongomock.collection import BulkOperationBuilder
 
 import config
 import tests.url_builders  # noqa: F401 (for its effect)
-from app.batches.background import BatchWorker
-from app.batches.running import Runner
+from app.batches.running import BatchWorker
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.privacy.store import Erasures
@@ -153,7 +152,7 @@ def app(applications, settings, extend_app):
     # No transaction of a test is under way when it erases somebody.
     service(app, Erasures)._seconds = lambda: 0.0
     # The thread of a worker is not begun: whoever waits for a batch carries it out.
-    service(app, Runner).sleep = lambda _: service(app, BatchWorker).work()
+    service(app, BatchWorker).sleep = lambda _: service(app, BatchWorker).work()
     yield app
     if storage.is_mock:
         empty(storage.db)

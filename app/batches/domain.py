@@ -1,13 +1,13 @@
-"""Batches: their rows, states and verdicts. Pure."""
+"""Batches: their rows, states and verdicts, and what they do in words. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.core.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
-from app.core.naming import name_key, parse_guid
 from app.core.operations import batch_operations
+from app.core.texts import Names, count_text, name_of, sentence, short_text
 from app.core.types import Document
 from app.http.masking import masked
 
@@ -128,16 +128,6 @@ class RowFilters(NamedTuple):
     subject_id: str | None = None
 
 
-class NewBatch(NamedTuple):
-    """The fields of a batch that are known before its rows are read."""
-
-    fields: Document
-    # Identifies a repeated request; None without an Idempotency-Key.
-    request_key: str | None
-    fingerprint: str
-    key: str = ""
-
-
 class Row(NamedTuple):
     """A row as it was sent, and its subject."""
 
@@ -159,31 +149,6 @@ class Row(NamedTuple):
         return str(self.subject["Id"]) if self.subject else ""
 
 
-def names_in(row: Row) -> Iterator[tuple[str, str, str]]:
-    """Yield the arguments that name a catalogue object, each with the object's type and the name.
-
-    Other arguments contain the id of the object.
-    """
-    operation = None if row.fault else batch_operations().get(row.operation or "")
-    for argument, type_ in operation.object_types.items() if operation else ():
-        given = row.arguments.get(argument)
-        if given and not parse_guid(given):
-            yield argument, type_, given
-
-
-def with_ids(row: Row, ids: Mapping[str, Mapping[str, list[str]]]) -> Row:
-    """Return a row with ids instead of names, or with a fault; ids are by type and name key."""
-    for argument, type_, name in names_in(row):
-        found = ids[type_].get(name_key(name), [])
-        if len(found) != 1:
-            many = f"The catalogue has {len(found)} objects of the type {type_} with the name"
-            none = f"The catalogue has no {type_} with the name"
-            fault = f"{many} '{name}': use the id." if found else f"{none} '{name}'."
-            return row._replace(fault=fault)
-        row = row._replace(arguments={**row.arguments, argument: found[0]})
-    return row
-
-
 def row_id(batch_id: str, number: int) -> str:
     """Return the id of a row; ids sort in the order of the rows."""
     return f"{batch_id}:{number:06}"
@@ -203,13 +168,18 @@ def row_key(row: Document) -> tuple[str, str]:
     return f"batch {first or row['_id']}", row["_id"] if first else ""
 
 
+def row_arguments(row: Document) -> Document:
+    """Return the arguments of a row under their names in history; those sent if it is malformed."""
+    operation = batch_operations().get(row["Operation"])
+    known = operation.history_arguments(row["Arguments"]) if operation else {}
+    return known or row.get("Sent", {})
+
+
 def refusal_text(refusal: QuartermasterError) -> str:
     return RETRIED if isinstance(refusal, KeyReused) else masked(str(refusal))
 
 
-def undoes_nothing(
-    entry: Document, get: Callable[[str], Document | None], is_chosen: Callable[[Document], bool]
-) -> bool:
+def undoes_nothing(entry: Document, chosen: Mapping[str, Document]) -> bool:
     """Tell whether an entry and the entries that it undoes, if also chosen, cancel each other out.
 
     An undo and its change cancel each other out. With a redo (the undo of the undo) there are three
@@ -217,10 +187,7 @@ def undoes_nothing(
     """
     chain = 1
     undone: Document | None = entry
-    while undone and (earlier := undone.get("Undoes")):
-        undone = get(earlier)
-        if undone is None or not is_chosen(undone):
-            break
+    while undone and (undone := chosen.get(undone.get("Undoes", ""))):
         chain += 1
     return chain % 2 == 0
 
@@ -234,15 +201,17 @@ class Summary:
     def __init__(self) -> None:
         self._kinds: dict[tuple[str | None, str | None], Document] = {}
         self._last: dict[tuple[str | None, str | None], str] = {}
-        # The items that all rows move, and the most of one item in a row.
-        self.items, self.largest = 0, 0
-        # Whether a row moves an unknown number of items.
-        self.is_unknown = False
+        # The items that all rows move, the most of one item in a row, and whether a row moves an
+        # unknown number.
+        self.moves: Document = {"Items": 0, "Largest": 0, "IsUnknown": False}
 
     def add(self, row: Document) -> None:
         if row["Verdict"] != "ready":
             return
-        self._count_items(row)
+        moved = row.get("Items", 0)
+        self.moves["Items"] += moved or 0
+        self.moves["Largest"] = max(self.moves["Largest"], row.get("Largest", 0))
+        self.moves["IsUnknown"] |= moved is None
         arguments, subject_id = row["Arguments"], row["Subject"]["Id"]
         named = batch_operations()[row["Operation"]].object_types
         kind = (row["Operation"], next((arguments[name] for name in named), None))
@@ -259,17 +228,37 @@ class Summary:
             counts["Each"] = None
         counts["Total"] += arguments.get("quantity", 0)
 
-    def _count_items(self, row: Document) -> None:
-        self.items += row.get("Items") or 0
-        self.largest = max(self.largest, row.get("Largest", 0))
-        self.is_unknown |= "Items" in row and row["Items"] is None
-
-    def moves(self) -> Document:
-        return {"Items": self.items, "Largest": self.largest, "IsUnknown": self.is_unknown}
-
     def records(self) -> list[Document]:
         """Return a record for each kind of row, the most frequent first, and "others" last."""
         return sorted(self._kinds.values(), key=lambda kind: (not kind["Operation"], -kind["Rows"]))
+
+
+def kind_sentence(kind: Document, names: Names) -> str:
+    """Return a sentence about all rows of a kind: Give 5 of an item to 1,234 players."""
+    rows, subjects, each = kind["Rows"], kind["Subjects"], kind["Each"]
+    if kind["Operation"] is None:
+        return f"{count_text(rows, 'row')} of other kinds, for {count_text(subjects, 'player')}"
+    operation = batch_operations()[kind["Operation"]]
+    text = sentence(
+        operation.batch.orders if operation.batch else "",
+        object=name_of(kind["Object"], names),
+        whom=count_text(subjects, "player"),
+        count=kind["Total"] if each is None else each,
+        in_all=" in all" if each is None else "",
+        to_value="" if each is None else f" to {short_text(each)}",
+        changes=count_text(rows, "change"),
+    )
+    return (
+        text if rows == subjects or operation.is_undo else f"{text}, in {count_text(rows, 'row')}"
+    )
+
+
+def title_of(batch: Document, names: Names) -> str:
+    """Return the name of a batch; without one, what it does."""
+    kinds = batch.get("Summary", [])
+    rows = f"Batch of {count_text(batch['Rows'], 'row')}"
+    made = kind_sentence(kinds[0], names) if kinds else rows
+    return batch["Name"] or (f"{made}, and more" if len(kinds) > 1 else made)
 
 
 def public_batch(batch: Document) -> Document:
@@ -302,12 +291,12 @@ def progress_of(batch: Document) -> Document:
     return {name: batch["Counts"].get(name, 0) for name in PROGRESS}
 
 
-def public_row(row: Document, arguments: Document, entry_id: str | None) -> Document:
+def public_row(row: Document, entry_id: str | None = None) -> Document:
     names = ("Player", "Subject", "Operation", "Verdict", "Why", "Version", "Replanned")
     return {
         "Row": number_of(row),
         **{name: row[name] for name in names},
-        "Arguments": arguments,
+        "Arguments": row_arguments(row),
         "Warning": row.get("Warning"),
         "Entry": entry_id,
     }

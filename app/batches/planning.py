@@ -1,267 +1,347 @@
-"""Plans a batch: finds the subject of each row, and whether the row could be carried out now."""
+"""Plans a batch: from where its rows come, who each is about, and whether it could be made now."""
 
 from __future__ import annotations
 
-import tempfile
-import time
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from functools import cache
+from itertools import count
 
-import orjson
-
-from app.batches.changes import Alone, changes_of
+from app.auth import guard
+from app.auth.spending import refuse_budgets
+from app.batches.access import visible_batch
 from app.batches.domain import (
+    MOST_PLAYERS,
     MOST_ROWS,
     Made,
-    NewBatch,
+    NothingLeft,
+    NothingToUndo,
     Row,
+    RowFilters,
     Summary,
     TooManyRows,
+    Undone,
     UndoneTwice,
-    names_in,
+    follow_up,
     number_of,
     refusal_text,
     row_id,
-    with_ids,
+    row_key,
+    title_of,
+    undoes_nothing,
 )
-from app.batches.store import PLANNING, Batches
-from app.batches.titles import title_of
+from app.batches.rows import RowSource, parse_row
+from app.batches.running import Alone, change_of, entries_to_undo
+from app.batches.schemas import BatchHeadArgs
+from app.batches.store import Batches
 from app.catalogue.store import Objects
 from app.core.changes import Origin
-from app.core.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
+from app.core.errors import (
+    Forbidden,
+    Invalid,
+    InvalidField,
+    NotFound,
+    QuartermasterError,
+    Unavailable,
+)
 from app.core.limits import Limiter
-from app.core.naming import Lookup, name_key
+from app.core.naming import Lookup, name_key, parse_guid
 from app.core.operations import batch_operations
 from app.core.permissions import Permission
 from app.core.request_scope import renew_time_limit, working
 from app.core.types import Document
-from app.history.access import NEEDED, preview_undo_as
+from app.history.access import (
+    NEEDED,
+    preview_undo_as,
+    require_own,
+    undo_arguments,
+    visible_kinds,
+)
+from app.history.domain import filters_of
 from app.history.operations import UNDO
 from app.history.store import History
+from app.http.context import current
+from app.http.intents import origin, sent_key
 from app.http.masking import masked
+from app.http.parser import load
 from app.players.store import Players
 from app.storage.bulk import batches as in_chunks
 from app.storage.changes import Wanted
 
+# How many rows, players and entries are read at once.
 CHUNK = 500
-# How often a planner notes that it is alive.
-RENEWAL_SECONDS = PLANNING.total_seconds() / 6
+HEAD = BatchHeadArgs()
 # A plan makes no entry of history, so it needs no author.
 NOBODY = Origin(None, "", "batch")
+# The names of the filters in the query of history.
+QUERY = {
+    "By": "by",
+    "Key": "key",
+    "Operation": "operation",
+    "Item": "item",
+    "From": "since",
+    "To": "until",
+}
 
-RequireUndo = Callable[[Document], Permission | None]
-Advance = Callable[[int], None]
+
+class PlanPlaces(Limiter):
+    """The plans that a worker makes at once: it is expensive, and reads the body into memory."""
 
 
-class RowSpool:
-    """Rows in a temporary file, read back sorted by subject.
+batches = current(Batches)
+history = current(History)
+objects = current(Objects)
+places = current(PlanPlaces)
+players = current(Players)
 
-    Only their offsets are in memory: about ten megabytes for the largest batch.
+
+def plan(source: RowSource, digest: str, name: str = "") -> Made:
+    """Plan a batch from the rows of a body, or from the changes or players that it chooses.
+
+    The argument name overrides the name in the body.
     """
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (close ends it)
-        self.close = self._file.close
-        self._places: list[tuple[str, int, int, int]] = []
-        self.needs: set[str] = set()
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def add(self, row: Row) -> None:
-        encoded = orjson.dumps(tuple(row))
-        self._places.append((row.subject_id, row.number, self._file.tell(), len(encoded)))
-        self._file.write(encoded)
-        self.needs |= _needs(row.operation, row.subject)
-
-    def by_subject(self) -> Iterator[Row]:
-        for _, _, start, length in sorted(self._places):
-            self._file.seek(start)
-            yield Row(*orjson.loads(self._file.read(length)))
+    refuse_budgets("a batch", guard.caller())
+    request = _request(digest)
+    if earlier := batches.find_earlier(request, sent_key()):
+        return Made(earlier, replayed=True)
+    with working(places):
+        head = read_head(source, {"Name": name} if name else {})
+        fields = {"Name": masked(head["Name"]), **_author(head["Reason"]), **request}
+        rows: Iterable[Row] = source
+        if "Undo" in head:
+            guard.caller().require(Permission.HISTORY_READ, Permission.UNDO_OWN)
+            fields["Undo"] = filters_as_json(head["Undo"])
+            rows = chosen_changes(head["Undo"], visible_kinds())
+        if "Players" in head:
+            rows = chosen_players(head["Players"], head["Row"])
+        return make_plan(rows, fields)
 
 
-class Planner:
-    def __init__(
-        self, batches: Batches, players: Players, objects: Objects, history: History
-    ) -> None:
-        self._batches = batches
-        self._players = players
-        self._objects = objects
-        self._history = history
-        # Planning is expensive: a worker makes one plan at a time.
-        self.limiter = Limiter("Another batch is being planned", 1)
-        self._renewed_at = 0.0
+def read_head(source: RowSource, given: Document) -> Document:
+    """Return the fields of a batch in a body, without its rows; given fields override them."""
+    fields = {name: value for name, value in source.head.items() if name != "Rows"}
+    head: Document = load(HEAD, {**fields, **given})
+    sources = [name for name in ("Rows", "Undo", "Players") if name in source.head]
+    if len(sources) > 1:
+        raise InvalidField(sources[1], f"Excludes {sources[0]}.")
+    if ("Players" in head) != ("Row" in head):
+        raise InvalidField("Row", "Is for Players, and Players need it.")
+    return head
 
-    def plan(
-        self,
-        rows: Iterable[Row],
-        new: NewBatch,
-        require_undo: RequireUndo,
-        advance: Advance = lambda _: None,
-    ) -> Made:
-        """Store a batch with the verdict of each row, and return it; no player is changed.
 
-        require_undo raises if the caller may not undo the entry of a row, and returns what running
-        it needs.
-        advance is called with the number of rows that were judged.
-        """
-        with working(self.limiter), closing(RowSpool()) as spool:
-            # Reading a long body may have used up the time limit.
-            renew_time_limit()
-            batch = self._batches.begin(new.fields["By"], new.fields["Via"])
-            try:
-                self._read(batch, rows, spool)
-                planned = self._store(batch, spool, new, require_undo, advance)
-                return Made(planned, replayed=planned["_id"] != batch["_id"])
-            except BaseException:
-                renew_time_limit()
-                self._batches.remove(batch["_id"])
-                raise
+def filters_as_json(chosen: Document) -> Document:
+    return {
+        name: value if isinstance(value, str | bool) else value.isoformat().replace("+00:00", "Z")
+        for name, value in chosen.items()
+    }
 
-    def _renew(self, batch: Document) -> None:
-        """Restart the time limit of the request, and note regularly that the planner is alive."""
+
+def plan_undo(batch_id: str, is_partial: bool) -> Made:
+    """Plan the batch that undoes another one, or as much of it as possible."""
+    guard.caller().require(Permission.UNDO_OWN)
+    digest = f"{batch_id} partial" if is_partial else batch_id
+    return _plan_from(batch_id, done_rows(batch_id, is_partial), digest, "Undo", "Undoes")
+
+
+def plan_retry(batch_id: str) -> Made:
+    """Plan a batch with the rows that another one has not carried out."""
+    return _plan_from(batch_id, rows_left(batch_id), f"{batch_id} retry", "Rest", "Retries")
+
+
+def _plan_from(batch_id: str, rows: Iterable[Row], digest: str, word: str, field: str) -> Made:
+    """Plan a batch from the rows of another one, which has ended."""
+    refuse_budgets("a batch", guard.caller())
+    visible_batch(batch_id)
+    batch, request = batches.require_ended(batch_id), _request(digest)
+    if earlier := batches.find_earlier(request, sent_key()):
+        return Made(earlier, replayed=True)
+    author = _author(batch["Reason"] if field == "Retries" else None)
+    return make_plan(rows, {**follow_up(batch, word, field), **author, **request})
+
+
+def _request(digest: str) -> Document:
+    """Return the fields by which a repeated request finds the batch of the first; {}: none."""
+    key = sent_key()
+    if not key:
+        return {}
+    text = f"{guard.caller().id} {key}"
+    return {"RequestKey": hashlib.sha256(text.encode()).hexdigest(), "Fingerprint": digest}
+
+
+def _author(reason: str | None) -> Document:
+    by = origin(otherwise=reason)
+    key = {} if by.key is None else {"Key": by.key}
+    return {
+        "Reason": by.reason,
+        "By": {"UserId": by.user_id, "Name": by.name, **key},
+        "Via": by.via,
+    }
+
+
+def chosen_changes(chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
+    """Yield a row for each matching change of these kinds of documents, the newest first."""
+    wanted = {query: chosen[name] for name, query in QUERY.items() if name in chosen}
+    filters = filters_of(wanted, kinds)
+    if not history.holds(filters):
+        raise NothingToUndo("no change matches")
+    numbers = count(1)
+    for entries in in_chunks(history.walk(filters), CHUNK):
         renew_time_limit()
-        if time.monotonic() >= self._renewed_at + RENEWAL_SECONDS:
-            self._renewed_at = time.monotonic()
-            self._batches.describe(batch, {})
-
-    def _read(self, batch: Document, rows: Iterable[Row], spool: RowSpool) -> None:
-        """Add rows to the spool with their subjects."""
-        for sent in in_chunks(rows, CHUNK):
-            self._renew(batch)
-            chunk = self._with_ids(sent)
-            if len(spool) + len(chunk) > MOST_ROWS:
-                raise TooManyRows
-            keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
-            found = self._players.identify_many(list(keys.values()))
-            undone = [row.arguments["id"] for row in chunk if not row.fault and not row.player]
-            entries = self._history.get_many(undone) if undone else {}
-            for row in chunk:
-                if row.fault:
-                    spool.add(row)
-                elif row.player is None:
-                    spool.add(_with_entry(row, entries))
-                elif identity := found.get(keys[row.player]):
-                    subject = {"Kind": "player", "Id": identity.id, "Name": identity.name}
-                    spool.add(row._replace(subject=subject))
-                else:
-                    spool.add(row._replace(fault=str(NotFound("player", keys[row.player]))))
-        if not len(spool):
-            raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
-
-    def _with_ids(self, rows: Sequence[Row]) -> list[Row]:
-        """Return rows with the ids of the catalogue objects that they name."""
-        named: dict[str, set[str]] = {}
-        for row in rows:
-            for _, type_, name in names_in(row):
-                named.setdefault(type_, set()).add(name_key(name))
-        ids = {type_: self._objects.ids_by_name(type_, keys) for type_, keys in named.items()}
-        return [with_ids(row, ids) for row in rows]
-
-    def _store(
-        self,
-        batch: Document,
-        spool: RowSpool,
-        new: NewBatch,
-        require_undo: RequireUndo,
-        advance: Advance,
-    ) -> Document:
-        # The permissions are stored before the first row, so that nobody sees a row without them.
-        begun = {"Rows": len(spool), "Needs": sorted(spool.needs)}
-        batch = self._batches.describe(batch, {**new.fields, **begun})
-        judge = Judge(self._players, require_undo)
-        needs, summary = set[str](), Summary()
-        for portion in in_chunks(spool.by_subject(), CHUNK):
-            self._renew(batch)
-            rows = [_new_row(batch["_id"], row) for row in portion]
-            judge.judge([row for row in rows if row["Verdict"] == "ready"])
-            judge.forget_all_but(portion[-1].subject_id)
-            self._batches.add_rows(batch, rows)
-            for row in rows:
-                needs |= _needs(row["Operation"], row["Subject"])
-                summary.add(row)
-            advance(len(portion))
-        found: Document = {"Needs": sorted(needs | judge.needs), "Summary": summary.records()}
-        found["Moves"] = summary.moves()
-        # An erasure may have hidden a name that was given, so that is not written again.
-        if not batch["Name"]:
-            ids = [kind["Object"] for kind in found["Summary"] if kind["Object"]]
-            found["Name"] = title_of({**batch, **found}, self._objects.names_of(ids))
-        return self._batches.complete(batch, found, new)
+        # The chosen changes that these undo, directly or through other undos.
+        undone: dict[str, Document] = {}
+        found = {entry["_id"]: entry for entry in entries}
+        while ids := {e["Undoes"] for e in found.values() if "Undoes" in e} - undone.keys():
+            found = history.get_many([*ids], filters)
+            undone |= found
+        for entry in entries:
+            arguments = undo_arguments(entry["_id"], chosen.get("Partial", False))
+            row = Row(next(numbers), None, UNDO.name, arguments)
+            if undoes_nothing(entry, undone):
+                fault = str(Undone(entry["_id"], entry["Undoes"]))
+                # Without its arguments, it cannot be tried again.
+                row = row._replace(arguments={}, fault=fault, subject=entry["Subject"])
+            yield row
 
 
-class Judge:
-    """Sets the verdicts of rows, each on the player as the earlier rows would leave it."""
+def chosen_players(chosen: Document, row: Document) -> Iterator[Row]:
+    """Yield the same row for each player whose name contains a text, or who is online."""
+    first = parse_row(1, {"player": "somebody", **row})
+    if first.fault:
+        raise InvalidField("Row", first.fault)
+    ids = players.find_ids(chosen.get("Search"), chosen["Online"], MOST_PLAYERS + 1)
+    if not ids:
+        raise InvalidField("Players", "Matches nobody.")
+    if len(ids) > MOST_PLAYERS:
+        raise InvalidField("Players", f"Matches more than {MOST_PLAYERS:,} players.")
+    for number, id_ in enumerate(ids, 1):
+        yield first._replace(number=number, player=id_)
 
-    def __init__(self, players: Players, require_undo: RequireUndo) -> None:
-        self._players = players
-        self._require_undo = require_undo
-        # Players as the earlier rows would leave them.
-        self._players_by_id: dict[str, Document] = {}
-        # The permissions that undos need, as far as they are known.
-        self.needs: set[str] = set()
-        # By entry, its subject and the first row that undoes it.
-        self._undoing: dict[str, tuple[str, int]] = {}
 
-    def judge(self, rows: Sequence[Document]) -> None:
-        allowed = [row for row in rows if row["Operation"] != UNDO.name or self._may_undo(row)]
-        in_bulk: list[tuple[Document, Wanted]] = []
-        for row, change in changes_of(allowed, NOBODY):
-            try:
-                if isinstance(change, QuartermasterError):
-                    raise change
-                if isinstance(change, Alone):
-                    preview_undo_as(*change)
-                else:
-                    row["Warning"] = change.intent.warning
-                    in_bulk.append((row, change))
-            except Unavailable:
-                raise
-            except QuartermasterError as refusal:
-                _refuse(row, refusal)
-        if in_bulk:
-            self._judge_players(in_bulk)
+def done_rows(batch_id: str, is_partial: bool) -> Iterator[Row]:
+    """Yield an undo row for each row that a batch has carried out, the last first."""
+    numbers = count(1)
+    for done in in_chunks(batches.walk_rows(RowFilters(batch_id, "done"), order=-1), CHUNK):
+        entries = history.ids_by_key([row_key(row) for row in done])
+        for row in done:
+            entry_id = entries.get(row_key(row))
+            arguments = undo_arguments(entry_id, is_partial) if entry_id else {}
+            fault = f"The change of row {number_of(row)} is not in history."
+            yield Row(next(numbers), None, UNDO.name, arguments, None if entry_id else fault)
+    if next(numbers) == 1:
+        raise NothingToUndo("the batch has changed nothing")
 
-    def _may_undo(self, row: Document) -> bool:
-        """Refuse a row if the caller may not undo its entry, or another row undoes it."""
-        entry_id, number = row["Arguments"]["id"], number_of(row)
+
+def rows_left(batch_id: str) -> Iterator[Row]:
+    """Yield again each row that a batch has not carried out, under its number there."""
+    row = None
+    for verdict in ("refused", "ready"):
+        for row in batches.walk_rows(RowFilters(batch_id, verdict)):
+            operation, subject = row["Operation"], row["Subject"]
+            # The player may have another name by now.
+            player = subject["Id"] if subject and operation != UNDO.name else row["Player"]
+            first = row.get("Retries") or row["_id"]
+            again = Row(number_of(row), player, operation, row["Arguments"], earlier_id=first)
+            if not row["Arguments"]:  # malformed, so it stays refused
+                sent = row.get("Sent", {})
+                again = again._replace(fault=row["Why"], subject=subject, sent=sent)
+            yield again
+    if row is None:
+        raise NothingLeft
+
+
+def make_plan(
+    rows: Iterable[Row], fields: Document, advance: Callable[[int], object] = lambda _: None
+) -> Made:
+    """Store a batch with the verdict of each row, and return it; no player is changed.
+
+    advance is called with the number of rows that were judged.
+    """
+    with working(places):
+        # Reading a long body may have used up the time limit.
+        renew_time_limit()
+        found = sorted(_with_subjects(rows), key=lambda row: (row.subject_id, row.number))
+        # What its rows show is known in the end; until then, not everybody sees it.
+        hidden = {"Rows": len(found), "Needs": [f"{kind}s" for kind in NEEDED]}
+        batch = batches.begin({**fields, **hidden}, sent_key())
+        if batch["State"] != "planning":
+            return Made(batch, replayed=True)
         try:
-            if needed := self._require_undo(row):
-                self.needs.add(needed.value)
-            _, first = self._undoing.setdefault(entry_id, (row["Subject"]["Id"], number))
-            if first != number:
-                raise UndoneTwice(entry_id, first)
-        except (Forbidden, UndoneTwice) as refusal:
-            _refuse(row, refusal)
-        return bool(row["Verdict"] == "ready")
-
-    def _judge_players(self, in_bulk: list[tuple[Document, Wanted]]) -> None:
-        wanted = [one for _, one in in_bulk]
-        known = self._players_by_id
-        # A player that was read for earlier rows has only the fields that those needed.
-        read = self._players.read_many(wanted).items()
-        self._players_by_id = {id_: {**found, **known.get(id_, {})} for id_, found in read}
-        verdicts = self._players.judge_many(wanted, self._players_by_id)
-        for (row, _), verdict in zip(in_bulk, verdicts, strict=True):
-            row["Version"] = verdict.version
-            row["Warning"] = verdict.warning or row["Warning"]
-            if isinstance(verdict.outcome, QuartermasterError):
-                _refuse(row, verdict.outcome)
-
-    def forget_all_but(self, subject_id: str) -> None:
-        """Forget all players but the last of a portion, whose rows may continue in the next one."""
-        known = self._players_by_id
-        self._players_by_id = {subject_id: known[subject_id]} if subject_id in known else {}
-        undoing = self._undoing.items()
-        self._undoing = {id_: undo for id_, undo in undoing if undo[0] == subject_id}
+            return Made(_judge_and_store(batch, found, advance))
+        except BaseException:
+            renew_time_limit()
+            batches.remove(batch["_id"])
+            raise
 
 
-def _with_entry(row: Row, entries: dict[str, Document]) -> Row:
-    """Return a row with the subject of the entry that it undoes."""
-    id_ = row.arguments["id"]
-    if id_ not in entries:
-        return row._replace(fault=masked(str(NotFound("entry of history", id_))))
-    return row._replace(subject=entries[id_]["Subject"])
+def _with_subjects(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows with their subjects, and with the ids of the objects that they name."""
+    ids_by_name = cache(lambda type_, key: objects.ids_by_name(type_, [key]).get(key, []))
+    found_rows = 0
+    for chunk in in_chunks(rows, CHUNK):
+        renew_time_limit()
+        found_rows += len(chunk)
+        if found_rows > MOST_ROWS:
+            raise TooManyRows
+        keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
+        found = players.identify_many(list(keys.values()))
+        undone = [row.arguments["id"] for row in chunk if not (row.fault or row.player)]
+        entries = history.get_many(undone)
+        for row in chunk:
+            row = _with_object_ids(row, ids_by_name)
+            if row.fault:
+                yield row
+            elif row.player is None:
+                id_ = row.arguments["id"]
+                fault = None if id_ in entries else masked(str(NotFound("entry of history", id_)))
+                yield row._replace(subject=entries.get(id_, {}).get("Subject"), fault=fault)
+            elif identity := found.get(keys[row.player]):
+                subject = {"Kind": "player", "Id": identity.id, "Name": identity.name}
+                yield row._replace(subject=subject)
+            else:
+                yield row._replace(fault=str(NotFound("player", keys[row.player])))
+    if not found_rows:
+        raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
+
+
+def _with_object_ids(row: Row, ids_by_name: Callable[[str, str], Sequence[str]]) -> Row:
+    """Return a row with ids instead of names, or with a fault."""
+    operation = None if row.fault else batch_operations().get(row.operation or "")
+    for argument, type_ in operation.object_types.items() if operation else ():
+        name = row.arguments.get(argument)
+        if not name or parse_guid(name):
+            continue
+        found = ids_by_name(type_, name_key(name))
+        if len(found) != 1:
+            many = f"The catalogue has {len(found)} objects of the type {type_} with the name"
+            none = f"The catalogue has no {type_} with the name"
+            fault = f"{many} '{name}': use the id." if found else f"{none} '{name}'."
+            return row._replace(fault=fault)
+        row = row._replace(arguments={**row.arguments, argument: found[0]})
+    return row
+
+
+def _judge_and_store(
+    batch: Document, found: Sequence[Row], advance: Callable[[int], object]
+) -> Document:
+    """Store rows, which are sorted by subject, with their verdicts; return the planned batch."""
+    judge, summary, needs = Judge(), Summary(), set[str]()
+    for portion in in_chunks(found, CHUNK):
+        renew_time_limit()
+        rows = [_new_row(batch["_id"], row) for row in portion]
+        judge.judge([row for row in rows if row["Verdict"] == "ready"])
+        batches.add_rows(batch, rows)
+        for row in rows:
+            needs |= _needs(row)
+            summary.add(row)
+        advance(len(portion))
+    kinds = summary.records()
+    plan: Document = {"Needs": sorted(needs | judge.needs), "Moves": summary.moves}
+    plan["Summary"] = kinds
+    # An erasure may have hidden a name that was given, so that is not written again.
+    if not batch["Name"]:
+        names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
+        plan["Name"] = title_of({**batch, **plan}, names)
+    return batches.complete(batch, plan)
 
 
 def _new_row(batch_id: str, row: Row) -> Document:
@@ -281,14 +361,72 @@ def _new_row(batch_id: str, row: Row) -> Document:
     }
 
 
-def _needs(operation: str | None, subject: Document | None) -> set[str]:
+def _needs(row: Document) -> set[str]:
     """Return the permissions that a caller needs to see or carry out a row."""
-    declared = batch_operations().get(operation or "")
-    needs = {"undo"} if operation == UNDO.name else set()
-    if declared and operation != UNDO.name:
-        needs |= {permission.value for permission in declared.permissions}
+    operation, needs = batch_operations().get(row["Operation"]), set()
+    if operation:
+        needs = {"undo"} if operation.is_undo else {one.value for one in operation.permissions}
     # As history, rows about users and about roles need a permission of their own.
-    return needs | {f"{subject['Kind']}s"} if subject and subject["Kind"] in NEEDED else needs
+    if row["Subject"] and row["Subject"]["Kind"] in NEEDED:
+        needs.add(f"{row['Subject']['Kind']}s")
+    return needs
+
+
+class Judge:
+    """Sets the verdicts of rows, each on the player as the earlier rows would leave it."""
+
+    def __init__(self) -> None:
+        # Players as the earlier rows would leave them.
+        self._players: dict[str, Document] = {}
+        # The permissions that undos need, as far as they are known.
+        self.needs: set[str] = set()
+        # By entry, the first row that undoes it.
+        self._undoing: dict[str, int] = {}
+
+    def judge(self, rows: Sequence[Document]) -> None:
+        """Judge a portion of the rows; only the rows of its last player may go on in the next."""
+        together: list[tuple[Document, Wanted]] = []
+        entries = entries_to_undo(rows)
+        for row in rows:
+            try:
+                if row["Operation"] == UNDO.name:
+                    self._require_undo(row, entries.get(row["Arguments"]["id"]))
+                change = change_of(row, entries, NOBODY)
+                if isinstance(change, Alone):
+                    preview_undo_as(*change)
+                else:
+                    row["Warning"] = change.intent.warning
+                    together.append((row, change))
+            except Unavailable:
+                raise
+            except QuartermasterError as refusal:
+                _refuse(row, refusal)
+        if not together:
+            return
+        wanted = [change for _, change in together]
+        # A player that was read for earlier rows has only the fields that those needed.
+        read = players.read_many(wanted).items()
+        self._players = {id_: {**new, **self._players.get(id_, {})} for id_, new in read}
+        verdicts = players.judge_many(wanted, self._players)
+        for (row, _), verdict in zip(together, verdicts, strict=True):
+            row["Version"] = verdict.version
+            row["Warning"] = verdict.warning or row["Warning"]
+            if isinstance(verdict.outcome, QuartermasterError):
+                _refuse(row, verdict.outcome)
+
+    def _require_undo(self, row: Document, entry: Document | None) -> None:
+        """Raise if the caller may not see and undo an entry, or if another row undoes it."""
+        if guard.own_rights():  # whoever can run commands may undo everything
+            caller, kind = guard.caller(), row["Subject"]["Kind"]
+            caller.require(Permission.UNDO_OWN, *([NEEDED[kind]] if kind in NEEDED else []))
+            if entry:
+                require_own(entry)
+            may_any = caller.may(Permission.UNDO_ANY)
+            self.needs.add((Permission.UNDO_ANY if may_any else Permission.UNDO_OWN).value)
+        number = number_of(row)
+        first = self._undoing.setdefault(row["Arguments"]["id"], number)
+        if first != number:
+            raise UndoneTwice(row["Arguments"]["id"], first)
 
 
 def _refuse(row: Document, refusal: QuartermasterError) -> None:

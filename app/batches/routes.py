@@ -10,7 +10,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 from app.auth import guard
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
-from app.batches import access
+from app.batches import access, planning
 from app.batches.domain import (
     AllDone,
     BatchNotFound,
@@ -26,6 +26,7 @@ from app.batches.domain import (
     public_batch,
 )
 from app.batches.rows import CSV, CsvRows, JsonRows
+from app.batches.running import BatchWorker
 from app.batches.schemas import (
     BatchArgs,
     BatchPageSchema,
@@ -35,7 +36,6 @@ from app.batches.schemas import (
     RowListArgs,
     RowPageSchema,
 )
-from app.batches.store import Batches
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.permissions import Permission
@@ -43,7 +43,6 @@ from app.core.types import Document
 from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
@@ -58,8 +57,7 @@ OVER_BUDGET = OverBudget("shop", "a batch is not for a key with a budget", "Budg
 
 blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=ABOUT)
 
-batches = current(Batches)
-cursors = current(Cursors)
+worker = current(BatchWorker)
 
 NO_ROWS = (
     "The request body must be JSON or CSV, with the header Content-Type: application/json or "
@@ -92,12 +90,12 @@ def plan_batch(args: Document) -> Response:
         name = args.get("name", "")
         digest = f"{body.digest} {name}"
         if request.mimetype == CSV:
-            return _made(access.plan(CsvRows(body.file), digest, name))
+            return _made(planning.plan(CsvRows(body.file), digest, name))
         is_empty = not body.file.read(1)
         body.file.seek(0)
         if not is_empty and not is_json(request.mimetype):
             raise UnsupportedMediaType(NO_ROWS)
-        return _made(access.plan(JsonRows(body.file), digest))
+        return _made(planning.plan(JsonRows(body.file), digest))
 
 
 @read("", BatchPageSchema, Permission.PLAYERS_READ, args=CursorListArgs())
@@ -107,8 +105,7 @@ def list_batches(args: Document) -> Response:
     Newest first. Batches about accounts are only for callers who may see accounts. Batches are kept
     as long as history.
     """
-    after = cursors.read(args.get("after", ""))
-    page = batches.list(page_size(args), after, access.hidden_needs())
+    page = access.list_batches(page_size(args), args.get("after", ""))
     return cursor_response(page._replace(values=[*map(public_batch, page.values)]))
 
 
@@ -128,13 +125,13 @@ def get_batch(batch_id: str) -> Document:
     args=RowListArgs(),
     refuses=(UNKNOWN, NotFound("player", Lookup.parse("nobody"))),
 )
-def list_batch_rows(args: Document, batch_id: str) -> Document:
+def list_batch_rows(args: Document, batch_id: str) -> Response:
     """List the rows of a batch
 
     In order, each with its verdict.
     """
     batch = access.visible_batch(path_guid("id", batch_id))
-    return access.rows_page(batch, args, page_size(args))
+    return cursor_response(access.list_rows(batch, args, page_size(args)))
 
 
 @read(
@@ -151,7 +148,7 @@ def advance_batch(batch_id: str) -> Document:
     As `run`, but it does not resume a paused batch, and waits up to two seconds for the end. Use
     `run`, and then get the batch until its `State` is `done`.
     """
-    return _progress(access.advance(path_guid("id", batch_id)))
+    return _progress(worker.wait(access.start(path_guid("id", batch_id), resumes=False)))
 
 
 @read(
@@ -221,7 +218,7 @@ def undo_batch(args: Document, batch_id: str) -> Response:
     It has one row for each completed row, the last one first. Like every plan, it changes nothing
     until it is run. With `Partial`, the `Warning` of a row says which items are missing.
     """
-    return _made(access.plan_undo(path_guid("id", batch_id), args["Partial"]))
+    return _made(planning.plan_undo(path_guid("id", batch_id), args["Partial"]))
 
 
 @read(
@@ -239,7 +236,7 @@ def retry_batch(batch_id: str) -> Response:
     It has the rows that were refused, or not carried out before the batch was cancelled. Like every
     plan, it changes nothing until it is run. A row whose fields were refused stays refused.
     """
-    return _made(access.plan_retry(path_guid("id", batch_id)))
+    return _made(planning.plan_retry(path_guid("id", batch_id)))
 
 
 def _made(made: Made) -> Response:

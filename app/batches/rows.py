@@ -13,9 +13,8 @@ import orjson
 from app.batches.domain import MOST_ROWS, Row, TooManyRows
 from app.core.errors import Invalid, InvalidField
 from app.core.naming import NAME_LENGTH, NIL, parse_guid
-from app.core.operations import batch_operations
+from app.core.operations import Operation, batch_operations
 from app.core.types import Document
-from app.history.operations import UNDO
 from app.http.lenient import respell
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, load
@@ -26,7 +25,6 @@ MOST_JSON = 16 * 2**20
 # Twice of what rows need, names with commas and brackets included: as many small values as fit into
 # the size would take 700 MB, and the interpreter for half a minute.
 MOST_COMMAS, MOST_OBJECTS = 10 * MOST_ROWS, 2 * MOST_ROWS
-HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo", "Players", "Row")
 DELIMITERS = (";", "\t")
 # The longest row of CSV, in characters: more than any valid row needs.
 LONGEST_LINE = 128 * 1024
@@ -68,12 +66,8 @@ class JsonRows:
             head = orjson.loads(text)
         except ValueError as error:
             raise Invalid(f"{self._called} is not valid JSON: {error}.") from None
-        if not isinstance(head, dict):
+        if not isinstance(head, dict) or len(head) > MAX_FIELDS:
             raise Invalid(f"{self._called} must be a JSON object.")
-        for name in head:
-            if name not in HEAD_FIELDS:
-                fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
-                raise InvalidField(masked(name[:NAME_LENGTH]), fault)
         if not isinstance(head.get("Rows", []), list):
             raise InvalidField("Rows", "Must be a list.")
         if len(head.get("Rows", [])) > MOST_ROWS:
@@ -111,11 +105,8 @@ class CsvRows:
         for number, (names, cells) in enumerate(self._cells(), 1):
             values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
             sent = {name: cell for name, cell in values.items() if cell}
-            row = parse_row(number, sent, is_text=True)
             has_more = any(map(str.strip, cells[len(names) :]))
-            if has_more:
-                row = row._replace(fault=TOO_MANY_CELLS, arguments={}, sent=_sent(row, sent))
-            yield row
+            yield parse_row(number, sent, True, TOO_MANY_CELLS if has_more else "")
 
     def _cells(self) -> Iterator[tuple[list[str], list[str]]]:
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
@@ -179,7 +170,7 @@ def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
             yield names, cells
 
 
-def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
+def parse_row(number: int, values: Any, is_text: bool = False, fault: str = "") -> Row:
     """Return a row, with a fault if its operation cannot load it.
 
     Field names are case-insensitive. With is_text, as in CSV, numbers are strings.
@@ -188,49 +179,49 @@ def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
         fault = f"A row must be an object with at most {MAX_FIELDS} named values."
         return Row(number, None, None, {}, fault)
     named = {str(name).lower(): value for name, value in values.items()}
-    player, operation = named.pop("player", None), named.pop("operation", None)
-    known = operation.lower() if isinstance(operation, str) else None
+    player, name = named.pop("player", None), named.pop("operation", None)
+    operation = batch_operations().get(name.lower()) if isinstance(name, str) else None
     is_short = isinstance(player, str) and len(player) <= NAME_LENGTH
-    name = masked(player) if is_short else None
-    row = Row(number, name, known if known in batch_operations() else None, {})
+    row = Row(
+        number, masked(player) if is_short else None, operation.name if operation else None, {}
+    )
     try:
+        if fault:
+            raise Invalid(fault)
         if len({str(name).lower() for name in values}) < len(values):
             raise Invalid("A field of the row is given twice, in different case.")
-        return row._replace(arguments=_arguments(row, player, named, is_text))
+        return row._replace(arguments=_arguments(operation, player, named, is_text))
     except Invalid as error:
-        return row._replace(fault=masked(str(error)), sent=_sent(row, named))
+        return row._replace(fault=masked(str(error)), sent=_sent(operation, named))
 
 
-def _sent(row: Row, values: Document) -> Document:
+def _sent(operation: Operation | None, named: Document) -> Document:
     """Return the values of a malformed row, so that its page and the result file show them."""
-    if row.operation in (None, UNDO.name):
+    if operation is None or operation.is_undo:
         return {}
-    operation = batch_operations()[row.operation]
-    named = {name.lower(): value for name, value in values.items()}
-    keys = {
-        name: (one.data_key or name).lower() for name, one in operation.arguments.fields.items()
+    return {
+        name: masked(str(named[name.lower()])[:NAME_LENGTH])
+        for name in operation.history_arguments(operation.arguments.fields)
+        if isinstance(named.get(name.lower()), str | int | float)
     }
-    found = {name: named[key] for name, key in keys.items() if key in named}
-    texts = {n: str(v)[:NAME_LENGTH] for n, v in found.items() if isinstance(v, str | int | float)}
-    return operation.history_arguments({name: masked(text) for name, text in texts.items()})
 
 
-def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Document:
-    if row.operation is None:
+def _arguments(
+    operation: Operation | None, player: Any, named: Document, is_text: bool
+) -> Document:
+    if operation is None:
         names = ", ".join(batch_operations())
         raise Invalid(f"The field 'Operation' must be one of {names}.")
-    if row.operation == UNDO.name:
+    if operation.is_undo:
         if player is not None:
             raise Invalid("An undo has no field 'Player': its history entry names the player.")
     elif not isinstance(player, str) or not player:
         raise Invalid("The field 'Player' must be the name or the id of a player.")
-    elif row.player is None:
+    elif len(player) > NAME_LENGTH:
         raise Invalid(f"The field 'Player' must be at most {NAME_LENGTH} characters.")
-    operation = batch_operations()[row.operation]
     schema = operation.arguments
     if is_text:
-        spelled = respell(schema, named)
-        named = {**{name: value for name, value in named.items() if name not in spelled}, **spelled}
+        named = {**named, **respell(schema, named)}
     # Objects may be given by name: the plan finds their ids.
     keys = {one: schema.fields[one].data_key or one for one in operation.object_types}
     objects = {one: named[key] for one, key in keys.items() if _is_name(named.get(key))}

@@ -1,35 +1,91 @@
-"""Carries out the rows of a batch in portions, each of which is one transaction."""
+"""Carries out started batches in portions, each of which is one transaction.
+
+A thread of each worker does so, even after the callers disconnect. It acts as the account or key
+that started the batch, for as long as that one may still start it. If the worker is killed, another
+one goes on.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
-from app.auth.spending import Allowance, give_back, reserve
-from app.batches.changes import Alone, changes_of
-from app.batches.domain import Result, refusal_text
+from app.auth.approval import NeedsApproval
+from app.auth.callers import CallerGone, Callers
+from app.auth.spending import Allowance, OverBudget, OverLimit, give_back, reserve
+from app.batches.access import executor, require_run
+from app.batches.domain import Result, refusal_text, row_arguments, row_key
 from app.batches.store import Batches
-from app.core.changes import Applied, Origin
-from app.core.errors import QuartermasterError, Unauthorized, Unavailable
+from app.catalogue.store import KnownObjects
+from app.core.changes import Applied, Intent, Origin
+from app.core.errors import (
+    Conflict,
+    NotFound,
+    PermissionMissing,
+    QuartermasterError,
+    RoleMissing,
+    ScopeMissing,
+    Unauthorized,
+    Unavailable,
+)
 from app.core.limits import Limiter
 from app.core.naming import Lookup
+from app.core.operations import Inverse, Moved, batch_operations
 from app.core.request_scope import working
 from app.core.types import Document
 from app.history.access import undo_as
+from app.history.domain import inverse_of
+from app.history.operations import UNDO
+from app.history.store import History
+from app.http.context import current
 from app.players.store import Players
-from app.storage.changes import Outcome, Wanted
+from app.storage.changes import Wanted
+from app.storage.chores import Chores
+from app.storage.client import Storage
 from app.storage.errors import DatabaseError
-from app.storage.transactions import Transactions
 
+log = logging.getLogger("quartermaster")
+
+# How often an idle worker looks for batches.
+LOOK_SECONDS = 1.0
 # How long a worker carries out one batch before it looks at the others, and how long a caller of
 # advance waits.
 SECONDS = 2.0
 PAUSE_SECONDS = 0.05
 # The players of a portion. It is smaller after one that failed or took longer than this.
 MOST_AT_ONCE, LONGEST_SECONDS = 50, 0.5
+# Why a batch is paused; the sentences name no person.
+REASONS: dict[type[QuartermasterError], str] = {
+    RoleMissing: "The account that started it no longer has the role '{0.role}'.",
+    PermissionMissing: "The account that started it no longer has '{0.permission}'.",
+    ScopeMissing: "The key that it was started with no longer has the scope '{0.scope}'.",
+    OverBudget: "The key that it was started with has a budget now.",
+    NeedsApproval: "It needs an approval now.",
+    OverLimit: "It is over a limit of the account that started it ({0.field}).",
+    CallerGone: "The account that started it can no longer run it: {0}.",
+    Unauthorized: "The account that started it is being erased.",
+}
+
+batches = current(Batches)
+callers = current(Callers)
+history = current(History)
+known_objects = current(KnownObjects)
+players = current(Players)
+storage = current(Storage)
+
+
+class Alone(NamedTuple):
+    """An undo that cannot be combined with other changes, such as that of a deletion."""
+
+    entry: Document
+    intent: Intent
+
 
 Change = Wanted | Alone | QuartermasterError
+Made = Applied | QuartermasterError
 
 
 class Run(NamedTuple):
@@ -45,21 +101,18 @@ class _Failed(Exception):
     """The transaction of a portion was ended by an error, which one of its rows may have caused."""
 
 
-class Runner:
+class BatchWorker(Chores):
     def __init__(
         self,
-        batches: Batches,
-        players: Players,
-        transactions: Transactions,
+        context: Callable[[], AbstractContextManager[object]],
+        is_ready: Callable[[], bool],
         places: int,
-        requests_at_work: Callable[[], int],
     ) -> None:
-        self._batches = batches
-        self._players = players
-        self._transactions = transactions
+        super().__init__([self.work], is_ready, LOOK_SECONDS)
+        # Rows look up their services in the application context.
+        self._context = context
         # Limits how many threads of a worker wait for batches, so that the others serve requests.
         self._limiter = Limiter("Others are running batches", places)
-        self.requests_at_work = requests_at_work
         self.sleep = time.sleep
 
     def wait(self, batch: Document) -> Document:
@@ -68,111 +121,81 @@ class Runner:
         with working(self._limiter):
             while batch["State"] == "running" and time.monotonic() < end:
                 self.sleep(PAUSE_SECONDS)
-                batch = self._batches.get(batch["_id"])
+                batch = batches.get(batch["_id"])
         return batch
 
+    def work(self) -> bool:
+        """Work on each started batch for some seconds; return whether there was anything to do."""
+        with self._context():
+            gone_on = [self._go_on(batch) for batch in batches.find_waiting()]
+        return any(gone_on)
+
+    def _go_on(self, batch: Document) -> bool:
+        by = batch["StartedBy"]
+        try:
+            if by["UserId"] is None:
+                # Whoever may run commands may do everything.
+                return self.carry_out(batch, Origin(None, by["Name"], "batch"))
+            caller = callers.find(by["UserId"], by.get("KeyId"))
+            require_run(caller, batch)
+            return self.carry_out(batch, *executor(caller, batch))
+        except tuple(REASONS) as gone:
+            sentence = next(text for kind, text in REASONS.items() if isinstance(gone, kind))
+            why = f"{sentence.format(gone)} Somebody else can resume it."
+            log.warning("The batch %s is paused. %s", batch["_id"], why)
+            # Somebody else may have paused or cancelled it.
+            with suppress(Conflict):
+                batches.pause(batch["_id"], why)
+            return False
+
     def carry_out(
-        self,
-        batch: Document,
-        origin: Origin,
-        allowances: Sequence[Allowance] = (),
-        is_ended: Callable[[], bool] = lambda: False,
+        self, batch: Document, origin: Origin, allowances: Sequence[Allowance] = ()
     ) -> bool:
         """Carry out rows of a batch for some seconds; False if another worker is doing so."""
-        lease = self._batches.lease(batch["_id"])
+        lease = batches.lease(batch["_id"])
         if lease is None:
             return False
         run = Run(batch["_id"], lease, origin._replace(reason=batch["Reason"]), allowances)
         end, size = time.monotonic() + SECONDS, MOST_AT_ONCE
         try:
-            while size and time.monotonic() < end and not is_ended():
+            while size and time.monotonic() < end and not self._ended.is_set():
                 began = time.monotonic()
-                most = self._carry_out_some(run, size)
+                most = _carry_out_some(run, size)
                 took = time.monotonic() - began
                 size = min(most, max(1, size // 2)) if took > LONGEST_SECONDS else most
                 # Other requests do not wait longer for the GIL and for MongoDB.
-                if size and self.requests_at_work():
+                if size and storage.requests_at_work():
                     self.sleep(min(took, LONGEST_SECONDS))
         finally:
-            self._batches.release(batch["_id"], lease)
+            batches.release(batch["_id"], lease)
         return True
 
-    def _carry_out_some(self, run: Run, size: int) -> int:
-        """Carry out some of the next rows; return how many to look at next, or 0 to stop."""
-        rows = self._batches.ready_rows(run.batch_id, size)
-        if not rows:
-            self._batches.finish(run.batch_id, run.lease)
-            return 0
-        some = _combined(rows, run.origin)
-        items = {row["_id"]: row.get("Items") or 0 for row, _ in some}
-        # Counted outside of the transaction: all that somebody does is counted in one document.
-        reserved = reserve(run.allowances, sum(items.values()))
-        try:
-            results = self._in_transaction(run, some)
-        except Unavailable:
+
+def _carry_out_some(run: Run, size: int) -> int:
+    """Carry out some of the next rows; return how many to look at next, or 0 to stop."""
+    rows = batches.ready_rows(run.batch_id, size)
+    if not rows:
+        batches.finish(run.batch_id, run.lease)
+        return 0
+    some = _combined(rows, run.origin)
+    items = {row["_id"]: row.get("Items") or 0 for row, _ in some}
+    # Counted outside of the transaction: all that somebody does is counted in one document.
+    reserved = reserve(run.allowances, sum(items.values()))
+    try:
+        results = _in_transaction(run, some)
+    except Unavailable:
+        raise
+    except (_Failed, QuartermasterError) as error:
+        give_back(reserved, sum(items.values()))
+        if len(some) > 1:
+            return size // 2
+        if isinstance(error, _Failed | Unauthorized):
             raise
-        except (_Failed, QuartermasterError) as error:
-            give_back(reserved, sum(items.values()))
-            if len(some) > 1:
-                return size // 2
-            if isinstance(error, _Failed | Unauthorized):
-                raise
-            reserved = []
-            results = self._in_transaction(run, [(some[0][0], error)])
-        moved = sum(items[one.id] for one in results or () if one.has_moved)
-        give_back(reserved, sum(items.values()) - moved)
-        return 0 if results is None else min(2 * size, MOST_AT_ONCE)
-
-    def _in_transaction(
-        self, run: Run, some: Sequence[tuple[Document, Change]]
-    ) -> Sequence[Result] | None:
-        """Make changes of different players, and note the results of their rows.
-
-        Return None if the batch was paused, cancelled or taken over by another worker.
-        """
-        ids = [row["_id"] for row, _ in some]
-
-        def make_and_note() -> Sequence[Result] | None:
-            ready = self._batches.still_ready(run.batch_id, run.lease, ids)
-            left = [(row, change) for row, change in some if row["_id"] in (ready or ())]
-            if not left:
-                return None if ready is None else []
-            make = self._make_all if len(some) > 1 else self._make_one
-            results = [_result_of(*one) for one in make(left)]
-            self._batches.note(run.batch_id, run.lease, results)
-            return results
-
-        def make_or_fail() -> Sequence[Result] | None:
-            try:
-                return make_and_note()
-            except DatabaseError as error:
-                # Many of these would be repeated as they are, and fail again because of one row.
-                raise _Failed from error
-
-        step = make_or_fail if len(some) > 1 else make_and_note
-        return self._transactions.run(step, "batch", has_key=True)
-
-    def _make_all(
-        self, some: Sequence[tuple[Document, Change]]
-    ) -> Sequence[tuple[Document, Outcome]]:
-        wanted = [change for _, change in some if isinstance(change, Wanted)]
-        outcomes = iter(self._players.change_many(wanted) if wanted else ())
-        return [
-            (row, Outcome(change) if isinstance(change, QuartermasterError) else next(outcomes))
-            for row, change in some
-        ]
-
-    def _make_one(
-        self, some: Sequence[tuple[Document, Change]]
-    ) -> Sequence[tuple[Document, Outcome]]:
-        """Make a change as a single call does, which tells why the database does not accept it."""
-        ((row, change),) = some
-        if isinstance(change, QuartermasterError):
-            return [(row, Outcome(change))]
-        if isinstance(change, Alone):
-            return [(row, Outcome(undo_as(change.entry, change.intent)))]
-        applied = self._players.change(Lookup.parse(change.id), *change[1:])
-        return [(row, Outcome(applied, _version_before(applied)))]
+        reserved = []
+        results = _in_transaction(run, [(some[0][0], error)])
+    moved = sum(items[one.id] for one in results or () if one.has_moved)
+    give_back(reserved, sum(items.values()) - moved)
+    return 0 if results is None else min(2 * size, MOST_AT_ONCE)
 
 
 def _combined(rows: Sequence[Document], origin: Origin) -> list[tuple[Document, Change]]:
@@ -183,24 +206,106 @@ def _combined(rows: Sequence[Document], origin: Origin) -> list[tuple[Document, 
     firsts: dict[str, Document] = {}
     for row in rows:
         firsts.setdefault(row["Subject"]["Id"], row)
-    first, *others = changes_of(list(firsts.values()), origin)
-    if isinstance(first[1], Alone):
-        return [first]
-    return [first, *(other for other in others if not isinstance(other[1], Alone))]
+    entries = entries_to_undo(firsts.values())
+    found: list[tuple[Document, Change]] = []
+    for row in firsts.values():
+        change: Change
+        try:
+            change = change_of(row, entries, origin)
+        except QuartermasterError as refusal:
+            change = refusal
+        if not (found and isinstance(change, Alone)):
+            found.append((row, change))
+        if isinstance(found[0][1], Alone):
+            break
+    return found
 
 
-def _result_of(row: Document, made: Outcome) -> Result:
-    outcome, version, _ = made
-    if isinstance(outcome, QuartermasterError):
+def _in_transaction(run: Run, some: Sequence[tuple[Document, Change]]) -> Sequence[Result] | None:
+    """Make changes of different players, and note the results of their rows.
+
+    Return None if the batch was paused, cancelled or taken over by another worker.
+    """
+    ids = [row["_id"] for row, _ in some]
+
+    def make_and_note() -> Sequence[Result] | None:
+        ready = batches.still_ready(run.batch_id, run.lease, ids)
+        left = [(row, change) for row, change in some if row["_id"] in (ready or ())]
+        if not left:
+            return None if ready is None else []
+        try:
+            made = _make_all(left) if len(some) > 1 else [_make_one(left[0][1])]
+            results = [_result_of(row, one) for (row, _), one in zip(left, made, strict=True)]
+            batches.note(run.batch_id, run.lease, results)
+        except DatabaseError as error:
+            if len(some) == 1:
+                raise
+            # Many of these would be repeated as they are, and fail again because of one row.
+            raise _Failed from error
+        return results
+
+    return storage.transactions.run(make_and_note, "batch", has_key=True)
+
+
+def _make_all(some: Sequence[tuple[Document, Change]]) -> Sequence[Made]:
+    wanted = [change for _, change in some if isinstance(change, Wanted)]
+    made = iter(players.change_many(wanted) if wanted else ())
+    return [
+        change if isinstance(change, QuartermasterError) else next(made).outcome
+        for _, change in some
+    ]
+
+
+def _make_one(change: Change) -> Made:
+    """Make a change as a single call does, which tells why the database does not accept it."""
+    if isinstance(change, QuartermasterError):
+        return change
+    if isinstance(change, Alone):
+        return undo_as(change.entry, change.intent)
+    return players.change(Lookup.parse(change.id), *change[1:])
+
+
+def _result_of(row: Document, made: Made) -> Result:
+    if isinstance(made, QuartermasterError):
         # The plan found the row ready, so a refusal now is always a new verdict.
-        return Result(row["_id"], refusal_text(outcome), True)
-    if outcome.replayed:
-        version = _version_before(outcome)
-    has_changed = None not in (version, row["Version"]) and version != row["Version"]
-    warning = outcome.entry.get("Warning") if outcome.entry else row.get("Warning")
-    return Result(row["_id"], None, has_changed, warning, not outcome.replayed)
+        return Result(row["_id"], refusal_text(made), True, row.get("Warning"))
+    entry = made.entry or {}
+    # An entry has the Version that its change has made.
+    has_changed = row["Version"] not in (None, entry.get("Version", 0) - 1)
+    return Result(row["_id"], None, has_changed, entry.get("Warning"), not made.replayed)
 
 
-def _version_before(applied: Applied) -> int | None:
-    """Return the Version of a player before a change."""
-    return applied.entry["Version"] - 1 if applied.entry else None
+def entries_to_undo(rows: Iterable[Document]) -> Mapping[str, Document]:
+    """Return by id the entries that rows undo."""
+    ids = [row["Arguments"]["id"] for row in rows if row["Operation"] == UNDO.name]
+    return history.get_many(ids) if ids else {}
+
+
+def change_of(row: Document, entries: Mapping[str, Document], origin: Origin) -> Wanted | Alone:
+    """Return the change of a row, by the rule of a single call; note how many items it moves."""
+    arguments = row["Arguments"]
+    meant = Intent(row["Operation"], origin, row_arguments(row), *row_key(row))
+    if row["Operation"] != UNDO.name:
+        operation = batch_operations()[row["Operation"]]
+        _note_items(row, operation.moves(arguments))
+        prepared = operation.prepare_change(arguments, in_batch=True)
+        checked = known_objects.checked(operation, arguments, prepared, meant)
+        return Wanted(row["Subject"]["Id"], *checked)
+    entry = entries.get(arguments["id"])
+    if entry is None:
+        raise NotFound("entry of history", arguments["id"])
+    row["Subject"] = entry["Subject"]
+    meant = meant._replace(undoes=entry)
+    inverse = inverse_of(entry)
+    _note_items(row, inverse.moves(entry["Changes"]))
+    if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
+        return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant), meant)
+    return Alone(entry, meant)
+
+
+def _note_items(row: Document, moved: Moved) -> None:
+    """Note how many items a row moves, None if that is unknown; and the most of one item."""
+    if moved is not None:
+        quantities = None if isinstance(moved, str) else moved
+        row["Items"] = None if quantities is None else sum(quantities.values())
+        row["Largest"] = max((quantities or {}).values(), default=0)

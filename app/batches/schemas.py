@@ -3,16 +3,21 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from marshmallow import ValidationError, fields, missing, validates, validates_schema
-from marshmallow.validate import Length
+from marshmallow import ValidationError, fields, missing, validates_schema
 
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
-from app.core.naming import NAME_LENGTH, is_visible
+from app.core.naming import NAME_LENGTH
 from app.core.operations import batch_operations, operation_names
 from app.core.types import Document
-from app.history.schemas import PARTIAL, ApproverSchema, AuthorSchema, SubjectSchema
+from app.history.schemas import (
+    LOOKUP_LENGTH,
+    PARTIAL,
+    ApproverSchema,
+    AuthorSchema,
+    SubjectSchema,
+)
 from app.http.api import Schema
-from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Object, Text
+from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import (
     CursorListArgs,
@@ -27,14 +32,6 @@ from app.http.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER
 LONGEST_NAME = 100
 AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"
 NO_CHOICE = "Must contain By, Key, Operation, Item, From or To."
-LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters.")
-ONE_LINE = f"^{NO_CONTROLS.pattern}$"
-
-
-def check_name(value: str) -> None:
-    """Raise unless a text can be the name of a batch."""
-    if len(value) > LONGEST_NAME or not NO_CONTROLS.fullmatch(value):
-        raise ValidationError(f"Must be at most {LONGEST_NAME} characters on one line.")
 
 
 def or_null(field: type[fields.Field[Any]], about: str) -> Any:
@@ -70,15 +67,11 @@ class ChosenChangesArgs(Schema):
     error_messages = {"type": NO_CHOICE}
 
     By = Text(
-        metadata={"example": "clerk", "minLength": 1, "maxLength": NAME_LENGTH},
+        example="clerk",
+        validate=LOOKUP_LENGTH,
         description="Changes by this username, user id or system user.",
-        validate=LOOKUP_LENGTH,
     )
-    Key = Text(
-        metadata={"maxLength": NAME_LENGTH},
-        validate=LOOKUP_LENGTH,
-        description="The API key that made the change.",
-    )
+    Key = Text(validate=LOOKUP_LENGTH, description="The API key that made the change.")
     Operation = OperationName(operation_names, description="The operation.")
     Item = Guid(description="An item, spell or variable that was requested or changed.")
     From = Moment(example="2026-01-30T00:00:00Z", description="The earliest time.")
@@ -101,17 +94,12 @@ class ChosenPlayersArgs(Schema):
 class BatchHeadArgs(Schema):
     """The name and the reason of a batch."""
 
-    Name = Text(
-        load_default="",
-        example="Gifts for January",
-        metadata={"maxLength": LONGEST_NAME, "pattern": ONE_LINE},
-        validate=check_name,
-    )
-    Reason = Text(
+    Name = PlainText(LONGEST_NAME, load_default="", example="Gifts for January")
+    Reason = PlainText(
+        LONGEST_REASON,
         load_default=None,
         allow_none=True,
         example="The server was down, ticket 4711.",
-        metadata={"maxLength": LONGEST_REASON, "pattern": ONE_LINE},
         description="The reason; by default, the header X-Reason.",
     )
     Undo = fields.Nested(
@@ -129,13 +117,6 @@ class BatchHeadArgs(Schema):
         }
     )
 
-    @validates("Reason")
-    def is_one_line(self, value: str | None, data_key: str) -> None:
-        if value and (len(value) > LONGEST_REASON or not NO_CONTROLS.fullmatch(value)):
-            raise ValidationError(f"Must be at most {LONGEST_REASON} characters on one line.")
-        if value and not is_visible(value):
-            raise ValidationError("Must contain a visible character.")
-
 
 class BatchArgs(BatchHeadArgs):
     """A batch: its rows, or which changes to undo."""
@@ -150,11 +131,7 @@ class BatchArgs(BatchHeadArgs):
 class BatchQueryArgs(Schema):
     """The query of a new batch, for CSV, which contains only rows."""
 
-    name = Text(
-        metadata={"maxLength": LONGEST_NAME, "pattern": ONE_LINE},
-        validate=check_name,
-        description="The name of the batch, if the body is CSV.",
-    )
+    name = PlainText(LONGEST_NAME, description="The name of the batch, if the body is CSV.")
 
 
 class ProgressSchema(Schema):

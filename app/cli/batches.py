@@ -6,7 +6,7 @@ import hashlib
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,21 +14,26 @@ from typing import Any, BinaryIO
 import click
 from flask.cli import AppGroup
 
-from app.batches.access import HEAD, filters_as_json, read_head
-from app.batches.changes import row_arguments
-from app.batches.choosing import Choosing
 from app.batches.domain import (
-    NewBatch,
     NotRunning,
     Row,
     RowFilters,
     follow_up,
     number_of,
     progress_of,
+    row_arguments,
 )
-from app.batches.planning import Planner
+from app.batches.planning import (
+    HEAD,
+    chosen_changes,
+    done_rows,
+    filters_as_json,
+    make_plan,
+    read_head,
+    rows_left,
+)
 from app.batches.rows import CsvRows, JsonRows
-from app.batches.running import PAUSE_SECONDS, Runner
+from app.batches.running import PAUSE_SECONDS, BatchWorker
 from app.batches.store import Batches
 from app.cli.intents import TIME_FORMAT, Guid, Time, operator, reason_option
 from app.core.changes import KINDS, Origin
@@ -44,9 +49,7 @@ from app.http.parser import load
 PIECE_BYTES = 1024 * 1024
 
 batches = current(Batches)
-choosing = current(Choosing)
-planner = current(Planner)
-runner = current(Runner)
+worker = current(BatchWorker)
 
 batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once.")
 
@@ -88,7 +91,7 @@ def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: 
         _show(_plan_file(file, name, reason, again))
     else:
         fields = {"Name": name, "Undo": filters_as_json(chosen)}
-        _show(_plan(choosing.changes(chosen, KINDS), reason, fields))
+        _show(_plan(chosen_changes(chosen, KINDS), reason, fields))
 
 
 @batch.command("run")
@@ -150,9 +153,8 @@ def show(which: str, rows: bool) -> None:
 def undo(which: str, reason: str | None, partial: bool) -> None:
     """Plan the batch that undoes all changes of another batch."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
-    _show(
-        _plan(choosing.done_rows(found["_id"], partial), reason, follow_up(found, "Undo", "Undoes"))
-    )
+    rows = done_rows(found["_id"], partial)
+    _show(_plan(rows, reason, follow_up(found, "Undo", "Undoes")))
 
 
 @batch.command("retry")
@@ -161,42 +163,39 @@ def undo(which: str, reason: str | None, partial: bool) -> None:
 def retry(which: str, reason: str | None) -> None:
     """Plan a batch with the rows that another batch has not carried out."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
-    _show(_plan(choosing.rows_left(found["_id"]), reason, follow_up(found, "Rest", "Retries")))
+    _show(_plan(rows_left(found["_id"]), reason, follow_up(found, "Rest", "Retries")))
 
 
-def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:
-    return planner.plan(rows, NewBatch({**fields, **_author(reason)}, None, ""), _may_undo).batch
+def _plan(
+    rows: Iterable[Row], reason: str | None, fields: Document, *advance: Callable[[int], object]
+) -> Document:
+    by = {"UserId": None, "Name": operator()}
+    return make_plan(rows, {**fields, "Reason": reason, "By": by, "Via": "cli"}, *advance).batch
 
 
 def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
     with path.open("rb") as file:
-        request_key, lines = _read_whole(file)
-        if not again and (earlier := batches.find_earlier(request_key)):
-            return earlier
+        request, lines = _read_whole(file)
         source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
         head = read_head(source, {})
         if "Undo" in head:
             raise Conflict("A file contains rows: choose changes to undo with --undo-... options.")
-        called = name or head["Name"] or path.name
-        fields = {"Name": called, **_author(reason or head["Reason"])}
-        new = NewBatch(fields, None if again else request_key, "")
+        if again:
+            batches.forget_request(request["RequestKey"])
+        fields = {"Name": name or head["Name"] or path.name, **request}
         # The number of rows is unknown before the end; it is about the number of lines.
         with progress("Planning", max(lines, 1)) as advance:
-            planned = planner.plan(source, new, _may_undo, advance).batch
-        if again:
-            # From now on, the file refers to the new batch.
-            batches.hand_over(request_key, planned["_id"])
-        return planned
+            return _plan(source, reason or head["Reason"], fields, advance)
 
 
-def _read_whole(file: BinaryIO) -> tuple[str, int]:
-    """Return the request key of the batch of a file, and the number of lines in the file."""
+def _read_whole(file: BinaryIO) -> tuple[Document, int]:
+    """Return the fields by which a file finds its batch, and the number of lines in the file."""
     digest, lines = hashlib.sha256(), 0
     for piece in iter(lambda: file.read(PIECE_BYTES), b""):
         digest.update(piece)
         lines += piece.count(b"\n")
     file.seek(0)
-    return f"file {digest.hexdigest()}", lines
+    return {"RequestKey": f"file {digest.hexdigest()}", "Fingerprint": ""}, lines
 
 
 def _find(which: str) -> Document | None:
@@ -226,21 +225,13 @@ def _run(batch_id: str, ready: int) -> None:
     batch = batches.start(batch_id, {"UserId": None, "Name": operator()})
     with progress("Running", ready) as advance:
         while batch["State"] == "running":
-            if not runner.carry_out(batch, origin):
+            if not worker.carry_out(batch, origin):
                 # A worker of the service carries it out.
                 time.sleep(PAUSE_SECONDS)
             batch = batches.get(batch_id)
             left = progress_of(batch)["Ready"]
             advance(ready - left)
             ready = left
-
-
-def _author(reason: str | None) -> Document:
-    return {"Reason": reason, "By": {"UserId": None, "Name": operator()}, "Via": "cli"}
-
-
-def _may_undo(_: Document) -> None:
-    """Allow every undo: whoever can run commands may undo everything."""
 
 
 def _show(found: Document) -> None:

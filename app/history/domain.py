@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.core.errors import Conflict
 from app.core.naming import Lookup, name_key
@@ -113,20 +113,3 @@ def may_be_undone(entry: Document) -> bool:
 def path_root(change: Document) -> str:
     root: str = change["Path"].partition(".")[0]
     return root
-
-
-def matches(entry: Document, filters: Filters, derived: Document) -> bool:
-    """Tell whether an entry matches the filters of a list."""
-    return all(_conditions(entry, filters, derived))
-
-
-def _conditions(entry: Document, filters: Filters, derived: Document) -> Any:
-    yield entry["Subject"]["Kind"] in filters.kinds
-    yield filters.subject_id in (None, entry["Subject"]["Id"])
-    yield filters.author is None or filters.author in derived["Authors"]
-    yield filters.key in (None, entry["By"].get("Key"))
-    yield filters.operation in (None, entry["Operation"])
-    yield filters.item is None or filters.item in derived["Objects"]
-    yield set(filters.words) <= set(derived.get("Words", ()))
-    yield filters.since is None or entry["At"] >= filters.since
-    yield filters.until is None or entry["At"] < filters.until

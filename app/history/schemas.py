@@ -12,6 +12,7 @@ from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, page
 from app.http.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
 
 AT = "2026-01-31T19:04:21.250Z"
+LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters.")
 
 
 class SubjectSchema(Schema):
@@ -122,11 +123,7 @@ PARTIAL = (
 
 
 class UndoRowArgs(Schema):
-    id = Text(
-        required=True,
-        example=ENTRY,
-        validate=Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters."),
-    )
+    id = Text(required=True, example=ENTRY, validate=LOOKUP_LENGTH)
     is_partial = Flag(
         data_key="partial", history_name="Partial", example=False, description=PARTIAL
     )

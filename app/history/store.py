@@ -52,9 +52,13 @@ class History:
             raise NotFound("entry of history", entry_id)
         return found
 
-    def get_many(self, entry_ids: Sequence[str]) -> dict[str, Document]:
-        """Return by id the entries that exist."""
-        return {e["_id"]: e for e in self._history.find({"_id": {"$in": list(entry_ids)}})}
+    def get_many(
+        self, entry_ids: Sequence[str], filters: Filters | None = None
+    ) -> dict[str, Document]:
+        """Return by id the entries that exist, and that match the filters."""
+        where = _query(filters)[0] if filters else {}
+        found = self._history.find({**where, "_id": {"$in": list(entry_ids)}})
+        return {entry["_id"]: entry for entry in found}
 
     def ids_by_key(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return by Idempotency-Key and fingerprint the ids of entries."""

@@ -10,7 +10,6 @@ from typing import Any
 from app.approvals.domain import public_approval
 from app.approvals.store import Approvals
 from app.auth.api_keys import keys_of
-from app.batches.changes import row_arguments
 from app.batches.domain import public_batch, public_row
 from app.batches.store import Batches
 from app.core.changes import KINDS, Applied, Intent
@@ -120,7 +119,7 @@ class PersonalData:
 
 
 def _batch_row(row: Document) -> Document:
-    return {"Id": row["_id"], **public_row(row, row_arguments(row), None)}
+    return {"Id": row["_id"], **public_row(row)}
 
 
 def _notes(notes: Any) -> Iterator[Document]:

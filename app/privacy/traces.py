@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from app.approvals.store import APPROVALS
-from app.batches.collections import BATCH_ROWS, BATCHES, UNKNOWN
+from app.batches.store import BATCH_ROWS, BATCHES, UNKNOWN
 from app.core.changes import ABSENT
 from app.core.penalties import BAN, MUTE
 from app.core.types import Document

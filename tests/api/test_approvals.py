@@ -12,7 +12,7 @@ import pytest
 
 import config
 from app.approvals.store import Approvals
-from app.batches.background import BatchWorker
+from app.batches.running import BatchWorker
 from app.core.permissions import Permission
 from app.core.shipped_roles import new_role
 from app.players.store import Players

@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 
 from app.auth.api_keys import new_secret
-from app.batches.background import BatchWorker
-from app.batches.running import Runner
+from app.batches.running import BatchWorker
 from app.batches.store import Batches
 from app.core.roles import FLAGS, Role
 from tests.applications import service
@@ -65,7 +64,7 @@ def test_a_batch_that_was_started_ends_without_a_caller(app, db, batch, send, wo
     run_out(worker)
     assert held(db) == [0, 0, 0]  # nobody has started it
     waits = []
-    service(app, Runner).sleep = lambda _: (waits.append(1), time.sleep(0.5))
+    service(app, BatchWorker).sleep = lambda _: (waits.append(1), time.sleep(0.5))
     begun = send(f"{path}/{verb}")
     assert (begun["State"], begun["Ready"]) == ("running", 3)
     assert len(waits) == (4 if verb == "advance" else 0)
@@ -77,16 +76,6 @@ def test_a_batch_that_was_started_ends_without_a_caller(app, db, batch, send, wo
     assert send(f"{path}/run")["State"] == "done"
     entries = {(e["By"]["Name"], e["Via"], e["Reason"]) for e in db.history.find()}
     assert entries == {("Clerk", "batch", "Ticket 4711")}
-
-
-def test_a_batch_of_an_older_program_waits_until_somebody_starts_it(db, batch, send, worker):
-    """It may have been left half done on purpose."""
-    db.batches.update_one({}, {"$set": {"State": "running"}})
-    run_out(worker)
-    assert held(db) == [0, 0, 0]
-    send(f"/{batch['Id']}/run")
-    run_out(worker)
-    assert held(db) == [5, 5, 5]
 
 
 def test_a_paused_batch_rests_until_it_is_run_again(db, batch, send, worker):
@@ -241,7 +230,8 @@ def test_what_a_command_has_started_goes_on_in_its_name(app, db, batch, send, wo
 
 
 def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, batch, send, worker):
-    started, calls = worker._batches.find_waiting, []
+    batches, calls = service(app, Batches), []
+    started = batches.find_waiting
 
     def fail_once():
         calls.append(1)
@@ -249,7 +239,7 @@ def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, bat
             raise RuntimeError("a bug")
         return started()
 
-    worker._batches.find_waiting = fail_once
+    batches.find_waiting = fail_once
     worker._is_ready = lambda: True
     send(f"/{batch['Id']}/run")
     worker.begin()

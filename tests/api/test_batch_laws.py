@@ -17,11 +17,8 @@ from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect
 
 from app.batches import planning, running, store
-from app.batches.background import BatchWorker
-from app.batches.choosing import Choosing
-from app.batches.domain import NewBatch, PlannedTooLong, Row, row_key, undoes_nothing
-from app.batches.planning import Planner
-from app.batches.running import MOST_AT_ONCE, Runner
+from app.batches.domain import PlannedTooLong, Row, row_key, undoes_nothing
+from app.batches.running import MOST_AT_ONCE, BatchWorker
 from app.batches.store import Batches
 from app.core.changes import Origin
 from app.core.errors import Busy, Damaged, TooLarge
@@ -48,7 +45,7 @@ def rows_for(players, quantity=1):
 
 def plan(app, rows):
     with app.app_context():
-        return service(app, Planner).plan(rows, NewBatch(FIELDS, None, ""), lambda _: None).batch
+        return planning.make_plan(rows, FIELDS).batch
 
 
 def run(app, batch):
@@ -57,7 +54,7 @@ def run(app, batch):
     batch = batches.start(batch["_id"], STARTER)
     with app.app_context():
         while batch["State"] == "running":
-            if not service(app, Runner).carry_out(batch, SOMEBODY):
+            if not service(app, BatchWorker).carry_out(batch, SOMEBODY):
                 time.sleep(0.01)
             batch = batches.get(batch["_id"])
     return batch
@@ -200,7 +197,7 @@ def test_who_stands_still_while_another_worker_goes_on_makes_no_second_change(
             return token
 
         patch.setattr(service(app, Batches), "lease", leased)
-        service(app, Runner).carry_out(batch, SOMEBODY)
+        service(app, BatchWorker).carry_out(batch, SOMEBODY)
     assert set(held(db).values()) == {1}
     assert_once(db, batch)
 
@@ -254,7 +251,7 @@ def test_a_pause_is_quick_and_nothing_changes_after_its_answer(app, world, db, v
     assert_once(db, batch)
     if verb == "cancel":
         with app.app_context():
-            undo = plan(app, service(app, Choosing).done_rows(batch["_id"], False))
+            undo = plan(app, planning.done_rows(batch["_id"], False))
         run(app, undo)
     else:
         assert run(app, batch)["Counts"]["Done"] == len(players)
@@ -263,7 +260,7 @@ def test_a_pause_is_quick_and_nothing_changes_after_its_answer(app, world, db, v
 
 def test_a_batch_belongs_to_the_worker_that_has_its_lease(app, world, db):
     batch = plan(app, rows_for([world.add_player()]))
-    batches, runner = service(app, Batches), service(app, Runner)
+    batches, runner = service(app, Batches), service(app, BatchWorker)
     batches.start(batch["_id"], STARTER)
     lease = batches.lease(batch["_id"])
     with app.app_context():
@@ -326,7 +323,6 @@ def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monke
 
 def test_a_long_plan_says_that_it_is_under_way(app, world, db, monkeypatch):
     """Otherwise it would be taken for one whose worker has died."""
-    monkeypatch.setattr(planning, "RENEWAL_SECONDS", 0)
     monkeypatch.setattr(planning, "CHUNK", 1)
     store = service(app, Batches)
     add_rows, seen = store.add_rows, set()
@@ -425,11 +421,11 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
     """Whether a change is in effect flips with each undo of it, and of its undos."""
     chain = [{"_id": str(n), "Undoes": str(n - 1)} for n in range(len(chosen))]
     del chain[0]["Undoes"]
-    by_id = {entry["_id"]: entry for entry in chain}
+    by_id = {one["_id"]: one for one, is_chosen in zip(chain, chosen, strict=True) if is_chosen}
     last = len(chosen) - 1
     if not chosen[last]:
         return
-    leaves = undoes_nothing(chain[last], by_id.get, lambda entry: chosen[int(entry["_id"])])
+    leaves = undoes_nothing(chain[last], by_id)
     before = last
     while before >= 0 and chosen[before]:
         before -= 1
@@ -447,10 +443,11 @@ def test_a_request_at_the_database_is_seen(app, world, db):
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_beside_others_a_worker_rests_between_portions(app, world, db, others):
+def test_beside_others_a_worker_rests_between_portions(app, world, db, others, monkeypatch):
     batch = plan(app, rows_for([world.add_player() for _ in range(MOST_AT_ONCE + 1)]))
-    runner, rests = service(app, Runner), []
-    runner.requests_at_work, runner.sleep = lambda: others, rests.append
+    rests = []
+    service(app, BatchWorker).sleep = rests.append
+    monkeypatch.setattr(service(app, Storage), "requests_at_work", lambda: others)
     run(app, batch)
     assert len(rests) == 2 * others
     assert set(held(db).values()) == {1}

@@ -7,8 +7,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from app.batches import choosing, rows
-from app.batches.choosing import Choosing
+from app.batches import planning, rows
 from app.batches.domain import RETRIED, TooManyRows
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
@@ -273,10 +272,7 @@ NO_BATCH = [
     (b'{"Rows": []}', "A batch has at least one row."),
     (b"{}", "A batch has at least one row."),
     (b'{"Rows": {}}', "The field 'Rows' must be a list."),
-    (
-        b'{"Lines": []}',
-        "The field 'Lines' is unknown; a batch has Name, Reason, Rows, Undo, Players, Row.",
-    ),
+    (b'{"Lines": []}', "The field 'Lines' is unknown."),
     (b'{"Rows": [1], "Name": 5}', "The field 'Name' must be a string."),
     (b'{"Rows": [1], "Players": {}}', "The field 'Players' excludes Rows."),
     (b'{"Players": {}}', "The field 'Row' is for Players, and Players need it."),
@@ -519,19 +515,22 @@ def test_a_plan_that_another_worker_has_made_meanwhile_is_told_as_a_replay(
     """A client gave up waiting, and its request came again while the first was being planned."""
     world.add_player(Name="Ann")
     batches = service(app, Batches)
-    complete, others = batches.complete, []
+    begin, others = batches.begin, []
 
-    def overtaken(batch, found, new):
-        others.append(complete(batches.begin(new.fields["By"], "api"), found, new)["_id"])
-        return complete(batch, found, new)
+    def overtaken(fields, key):
+        others.append(batches.complete(begin(fields, key), {})["_id"])
+        return begin(fields, key)
 
-    monkeypatch.setattr(batches, "complete", overtaken)
+    monkeypatch.setattr(batches, "begin", overtaken)
     key = {"Idempotency_Key": "once"}
     answers = [staff("POST batches", {"Rows": [give("Ann")]}, **key) for _ in range(2)]
     assert {answer.json["Id"] for answer in answers} == set(others)
     assert {answer.headers["Idempotency-Replayed"] for answer in answers} == {"true"}
     staff("POST batches", {"Rows": [give("Ann", 1)]}, 409, **key)
     assert (len(others), db.batches.count_documents({})) == (1, 1)
+    db.batches.update_one({}, {"$set": {"State": "planning"}})
+    again = staff("POST batches", {"Rows": [give("Ann")]}, 503, **key)
+    assert again.json["Code"] == "TOO_MANY_CHANGES"
 
 
 def test_players_are_chosen_by_a_search(world, staff, run, rows_of, monkeypatch):
@@ -553,7 +552,7 @@ def test_players_are_chosen_by_a_search(world, staff, run, rows_of, monkeypatch)
         assert [found["Subject"]["Name"] for found in rows_of(batch)] == names
     run(batch)
     assert [held(world, player) for player in players] == [2, 2, 2]
-    monkeypatch.setattr(choosing, "MOST_PLAYERS", 2)
+    monkeypatch.setattr(planning, "MOST_PLAYERS", 2)
     for chosen, why in (
         ({}, "The field 'Players' matches more than 2 players."),
         ({"Search": "nobody"}, "The field 'Players' matches nobody."),
@@ -648,13 +647,13 @@ def test_many_undos_of_undos_are_found_by_a_few_questions(world, app, monkeypatc
     world.db.history.insert_many(entries)
     get_many, asked = history.get_many, []
 
-    def counted(ids):
+    def counted(ids, filters):
         asked.append(len(ids))
-        return get_many(ids)
+        return get_many(ids, filters)
 
     monkeypatch.setattr(history, "get_many", counted)
     with app.app_context():
-        rows = list(service(app, Choosing).changes({"Operation": "undo"}, ("player",)))
+        rows = list(planning.chosen_changes({"Operation": "undo"}, ("player",)))
     assert len(rows) == 39
     assert len(asked) <= 2
     # Of those chosen, each second one cancels out the one before it.

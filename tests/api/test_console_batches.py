@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.batches.background import BatchWorker
+from app.batches.running import BatchWorker
 from app.core.roles import Role
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service

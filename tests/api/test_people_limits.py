@@ -8,7 +8,7 @@ import pytest
 from pymongo.client_session import ClientSession
 from pymongo.errors import AutoReconnect
 
-from app.batches.background import BatchWorker
+from app.batches.running import BatchWorker
 from app.core.permissions import NAMES, Permission
 from app.storage import transactions
 from app.storage.limits import Budgets

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.batches.domain import MOST_KINDS, Summary
-from app.batches.titles import kind_sentence
+from app.batches.domain import MOST_KINDS, Summary, kind_sentence
 from app.console.history.sentences import bar, filter_texts, row_sentence, with_names
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"

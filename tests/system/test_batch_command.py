@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.batches.running import Runner
+from app.batches.running import BatchWorker
 from app.cli import batches
 from app.cli.intents import system_user
 from tests.factories import make_player, numbered_guid
@@ -130,7 +130,7 @@ def test_a_name_is_checked_and_masked(quartermaster, real_db, gifts):
     for name in ("x" * 101, "two\nlines"):
         refused = quartermaster("batch", "plan", gifts, "--name", name)
         assert refused.exit_code == 2
-        assert "at most 100 characters on one line" in refused.stderr
+        assert "The field 'Name' must" in refused.stderr
     assert quartermaster("batch", "plan", gifts, "--name", f"key qm_{'a' * 46}").exit_code == 0
     assert real_db.batches.find_one()["Name"] == "key ***"
 
@@ -156,7 +156,7 @@ def test_an_interrupted_run_is_paused_and_goes_on(quartermaster, real_db, gifts,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Runner, "carry_out", interrupt)
+        patch.setattr(BatchWorker, "carry_out", interrupt)
         # Otherwise this process would ignore Ctrl-C from then on.
         patch.setattr(batches.signal, "signal", lambda *_: None)
         interrupted = quartermaster("batch", "run", batch, "--yes")

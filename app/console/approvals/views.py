@@ -12,7 +12,7 @@ from app.approvals.domain import ApprovalNotFound
 from app.approvals.kinds import RUN_BATCH, kinds
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
-from app.batches.titles import title_of
+from app.batches.domain import title_of
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on

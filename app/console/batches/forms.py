@@ -11,7 +11,7 @@ from app.approvals.kinds import RUN_BATCH
 from app.auth import guard
 from app.auth.approval import NeedsApproval
 from app.auth.spending import OverLimit
-from app.batches import access
+from app.batches import access, planning
 from app.batches.domain import OPEN
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.submissions import Submission
@@ -125,7 +125,7 @@ UNDO = Form(
     name="undo-batch",
     path="undo",
     fields=(PARTIAL,),
-    act=lambda sent, batch_id: access.plan_undo(batch_id, sent.is_checked(PARTIAL.name)),
+    act=lambda sent, batch_id: planning.plan_undo(batch_id, sent.is_checked(PARTIAL.name)),
     api=f"{API}/undo",
     about=about_undo,
     is_offered=lambda target: target.record["Done"] and in_state(*ENDED_STATES)(target),
@@ -138,7 +138,7 @@ RETRY = Form(
     "Try again",
     "Try the rest again",
     name="retry",
-    act=lambda _, batch_id: access.plan_retry(batch_id),
+    act=lambda _, batch_id: planning.plan_retry(batch_id),
     api=f"{API}/retry",
     about=about_retry,
     is_quiet=True,

@@ -11,11 +11,19 @@ from urllib.parse import urlencode
 from flask import Response, current_app, request
 
 from app.auth import guard
-from app.batches import access, result_file
-from app.batches.domain import MOST_PLAYERS, OPEN, VERDICTS, Made, Row, public_batch
+from app.batches import access, planning, result_file
+from app.batches.domain import (
+    MOST_PLAYERS,
+    OPEN,
+    VERDICTS,
+    Made,
+    Row,
+    kind_sentence,
+    public_batch,
+    title_of,
+)
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
-from app.batches.titles import kind_sentence, title_of
 from app.console.batches.forms import FORMS as BATCH_FORMS
 from app.console.batches.forms import PARTIAL, RESUME
 from app.console.forms.curl import curl
@@ -40,7 +48,7 @@ from app.console.history.sentences import (
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.forms import FORMS as PLAYER_FORMS
-from app.console.stores import batches, cursors, objects, players
+from app.console.stores import objects, players
 from app.core.errors import Forbidden, Invalid
 from app.core.naming import Lookup
 from app.core.operations import batch_operations, object_arguments
@@ -61,7 +69,7 @@ API = "POST /api/v1/batches"
 
 
 def find_batches(wanted: Document, size: int) -> CursorPage:
-    page = batches.list(size, cursors.read(wanted.get("after", "")), access.hidden_needs())
+    page = access.list_batches(size, wanted.get("after", ""))
     kinds = [kind for batch in page.values for kind in batch.get("Summary", ())]
     names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
     values = []
@@ -298,7 +306,7 @@ def typed_filters(sent: Submission) -> dict[str, str]:
 def plan_rows(sent: Submission, source: RowSource, content: str) -> Made:
     name = sent.value("Name").strip()
     digest = hashlib.sha256(f"{sent.name} {name} {content}".encode()).hexdigest()
-    return access.plan(source, digest, name)
+    return planning.plan(source, digest, name)
 
 
 def new_batch_page(sent: Submission | None = None) -> Response:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from app.batches.collections import BATCH_ROWS, BATCHES
+from app.batches.store import BATCH_ROWS, BATCHES
 from app.core.changes import ABSENT, Change, Intent
 from app.core.errors import QuartermasterError
 from app.core.types import Document, whole
