@@ -52,7 +52,7 @@ FLASK_LAYERS = {"routes", "mail", "command"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "hashing", "mail", "sign_ins", "undo"}
 SERVICES |= {"asking", "erasing", "management", "personal_data", "rows", "saving", "spending"}
-SERVICES |= {"activity", "operations", "planning", "running"}
+SERVICES |= {"activity", "operations", "kinds", "planning", "running"}
 
 
 def room_of(parts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from app.approvals import kinds
 from app.approvals.domain import (
     AlreadyDecided,
     ApprovalNotFound,
@@ -16,64 +17,52 @@ from app.approvals.domain import (
     idempotency_key,
     public_approval,
 )
-from app.approvals.kinds import Kind, kinds
 from app.approvals.mails import tell_approvers, tell_asker
 from app.approvals.store import ApprovalFilters, Approvals
 from app.auth import guard
 from app.auth.callers import Caller, CallerGone, Callers
 from app.auth.spending import OverLimit, OverOwnLimit, spend
 from app.core.changes import Applied, Intent, Origin
-from app.core.errors import (
-    Forbidden,
-    Invalid,
-    InvalidField,
-    PermissionMissing,
-)
-from app.core.operations import find_operation
+from app.core.errors import Forbidden, Invalid, PermissionMissing
+from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.access import hidden_kinds, with_current_names
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
+from app.players.store import Players
 from app.storage.transactions import after_commit
+from app.users.staff.operations import INVITE, mail_invitation
 
 approvals = current(Approvals)
 callers = current(Callers)
-
-
-def kind_named(name: str) -> Kind:
-    known = kinds()
-    if name not in known:
-        raise InvalidField("Operation", f"Must be one of {', '.join(sorted(known))}.")
-    return known[name]
+players = current(Players)
 
 
 def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Document, bool]:
     """Store a request of the caller, with its plan; return whether it was stored before."""
-    kind, by = kind_named(name), origin(otherwise=why)
+    operation, by = kinds.kind_named(name), origin(otherwise=why)
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
-    guard.caller().require(*kind.needs)
+    guard.caller().require(*kinds.needs(operation))
     require_role(guard.caller())
     key, author = sent_key(), {"UserId": by.user_id, "Name": by.name}
 
     def store() -> tuple[Document, bool]:
-        request: Document = {"Operation": name, "Arguments": kind.resolve(args), "By": author}
+        # A name may become somebody else's.
+        to = {"to": players.get_id(Lookup.parse(args["to"]))} if "to" in args else {}
+        request: Document = {"Operation": name, "Arguments": {**args, **to}, "By": author}
         if earlier := approvals.find_earlier(request, key):
             return earlier, True
-        request |= {"Subject": kind.find(subject, args), "Via": by.via, "Reason": by.reason}
-        kind.require(guard.caller(), request)
-        stored = approvals.add({**request, "Plan": kind.preview(request)}, key)
-        after_commit(partial(_tell_approvers, stored, kind))
+        request["Subject"] = kinds.find_subject(operation, subject, args)
+        request |= {"Via": by.via, "Reason": by.reason}
+        kinds.require(guard.caller(), request)
+        stored = approvals.add({**request, "Plan": kinds.preview(request)}, key)
+        after_commit(partial(tell_approvers, stored))
         return stored, False
 
     return approvals.in_transaction(store, has_key=key is not None)
-
-
-def _tell_approvers(request: Document, kind: Kind) -> None:
-    if not approvals.is_frequent(request["By"]["UserId"]):
-        tell_approvers(request, kind)
 
 
 def require_role(asker: Caller) -> None:
@@ -111,12 +100,12 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
 
     The approver's own limits apply, and the items count to the approver's day.
     """
-    request, kind = approvals.in_transaction(partial(_decidable, id_))
+    request = approvals.in_transaction(partial(_decidable, id_))
     seen = request["PlanNumber"] if plan_number is None else plan_number
-    if kind.before and request["State"] == "waiting":
-        _require_asker(request, kind)
-        if kind.preview(request) == request["Plan"]:
-            kind.before(request, _intent_of(request))
+    if request["Operation"] == INVITE.name and request["State"] == "waiting":
+        _require_asker(request)
+        if kinds.preview(request) == request["Plan"]:
+            mail_invitation(request["Arguments"], _intent_of(request))
 
     def change() -> Applied:
         if applied := approvals.in_transaction(partial(_approve, id_, seen)):
@@ -124,14 +113,14 @@ def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied
         raise PlanChanged
 
     try:
-        applied = spend(kind.moves(request), change, partial(_find_approved, id_))
+        applied = spend(kinds.moves(request), change, partial(_find_approved, id_))
     except OverLimit as error:
         raise OverOwnLimit(error.why, error.field) from None
     return applied.answer, applied
 
 
 def _find_approved(id_: str) -> Applied | None:
-    return approvals.in_transaction(lambda: _approved_before(_decidable(id_)[0]))
+    return approvals.in_transaction(lambda: _approved_before(_decidable(id_)))
 
 
 def _approved_before(request: Document) -> Applied | None:
@@ -139,26 +128,24 @@ def _approved_before(request: Document) -> Applied | None:
     if _was_decided(request, "done"):
         entry = {"_id": request["Entry"]} if "Entry" in request else None
         return Applied(request, replayed=True, entry=entry)
-    _require_waiting(request)
     return None
 
 
 def _approve(id_: str, seen: int) -> Applied | None:
     """Approve a request in a transaction; None if its result would change: it is planned again."""
-    request, kind = _decidable(id_)
+    request = _decidable(id_)
     if earlier := _approved_before(request):
         return earlier
-    _require_asker(request, kind)
-    kind.require_limits(guard.caller(), request)
-    plan = kind.preview(request)
+    _require_asker(request)
+    plan = kinds.preview(request)
     if plan != request["Plan"]:
         approvals.plan_again(request, plan)
         return None
     if seen != request["PlanNumber"]:
         raise PlanChanged
-    applied = kind.make(request, _intent_of(request))
+    applied = kinds.make(request, _intent_of(request))
     done = approvals.decide(request, "done", _decider(), entry=applied.entry)
-    after_commit(partial(tell_asker, done, kind))
+    after_commit(partial(tell_asker, done))
     return applied._replace(answer=done)
 
 
@@ -166,7 +153,7 @@ def _intent_of(request: Document) -> Intent:
     """Return the intent of who asked; the entry also names who approved."""
     by, via, why = request["By"], request["Via"], request["Reason"]
     who = Origin(by["UserId"], by["Name"], via, request_id(), why, None, _decider())
-    operation = find_operation(request["Operation"], request["Subject"]["Kind"])
+    operation = kinds.kind_named(request["Operation"])
     arguments = request["Arguments"]
     told = operation.history_arguments(arguments) if operation else arguments
     return Intent(request["Operation"], who, told, idempotency_key(request["_id"]), "")
@@ -174,12 +161,11 @@ def _intent_of(request: Document) -> Intent:
 
 def decline(id_: str, why: str) -> Document:
     def store() -> Document:
-        request, kind = _decidable(id_)
+        request = _decidable(id_)
         if _was_decided(request, "declined"):
             return request
-        _require_waiting(request)
         declined = approvals.decide(request, "declined", _decider(), why)
-        after_commit(partial(tell_asker, declined, kind))
+        after_commit(partial(tell_asker, declined))
         return declined
 
     return approvals.in_transaction(store)
@@ -192,15 +178,9 @@ def withdraw(id_: str) -> Document:
             raise NotYours
         if _was_decided(request, "withdrawn"):
             return request
-        _require_waiting(request)
         return approvals.decide(request, "withdrawn", request["By"])
 
     return approvals.in_transaction(store)
-
-
-def _require_waiting(request: Document) -> None:
-    if request["State"] != "waiting":
-        raise AlreadyDecided(request["State"])
 
 
 def _decider() -> Document:
@@ -208,29 +188,32 @@ def _decider() -> Document:
 
 
 def _was_decided(request: Document, state: str) -> bool:
-    """Tell whether the caller has decided so before: a repeated request changes nothing."""
+    """Tell whether the caller has decided so before; raise if it was decided otherwise."""
     by = request.get("DecidedBy") or {}
-    return request["State"] == state and by.get("UserId") == guard.caller().id
+    if request["State"] == state and by.get("UserId") == guard.caller().id:
+        return True
+    if request["State"] != "waiting":
+        raise AlreadyDecided(request["State"])
+    return False
 
 
-def _decidable(id_: str) -> tuple[Document, Kind]:
-    """Return a request on which the caller may decide, and its kind."""
+def _decidable(id_: str) -> Document:
+    """Return a request on which the caller may decide."""
     request, caller = visible_request(id_), guard.caller()
     if _is_by(request, caller):
         raise OwnRequest
-    kind = kind_named(request["Operation"])
-    kind.require(caller, request)
-    return request, kind
+    kinds.require(caller, request)
+    return request
 
 
-def _require_asker(request: Document, kind: Kind) -> None:
+def _require_asker(request: Document) -> None:
     """Raise unless the person who asked may still do it, except for limits."""
     try:
         asker = callers.find(request["By"]["UserId"], None)
         require_role(asker)
-        kind.require(asker, request)
+        kinds.require(asker, request)
         with guard.acting_as(asker):
-            kind.preview(request)
+            kinds.preview(request)
     except PermissionMissing as error:
         raise AskerMayNot(f"they lack the permission '{error.permission}'") from None
     except CallerGone as error:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
-from app.approvals.kinds import Kind
+from app.approvals import kinds
+from app.approvals.store import Approvals
 from app.auth.callers import Caller, CallerGone, Callers
 from app.catalogue.store import Objects
 from app.core.errors import Conflict, Forbidden, NotFound, Unavailable
@@ -26,6 +27,7 @@ log = logging.getLogger("quartermaster")
 # A request does not wait for more mails than this.
 MOST_MAILS = 10
 
+approvals = current(Approvals)
 callers = current(Callers)
 mailer = current(Mailer)
 objects = current(Objects)
@@ -33,26 +35,26 @@ staff = current(Staff)
 users = current(Users)
 
 
-def tell_approvers(request: Document, kind: Kind) -> None:
+def tell_approvers(request: Document) -> None:
     """Mail some colleagues who may approve a request. If that fails, they see it in the console."""
-    approvers = islice(_approvers(request, kind), MOST_MAILS)
-    _send(request, kind, "approval", "a request waits for your approval", approvers)
+    if approvals.is_frequent(request["By"]["UserId"]):
+        return
+    approvers = islice(_approvers(request), MOST_MAILS)
+    _send(request, "approval", "a request waits for your approval", approvers)
 
 
-def tell_asker(request: Document, kind: Kind) -> None:
+def tell_asker(request: Document) -> None:
     """Mail the person who asked what a colleague has decided, if the account still has rights."""
     with suppress(CallerGone, NotFound):
         asker = callers.find(request["By"]["UserId"], None)
         user = users.get(Lookup.parse(asker.id), "Name", "Email")
         if asker.rights.permissions and email_as_sent(user.get("Email") or ""):
-            _send(request, kind, "decision", "a colleague has decided on your request", [user])
+            _send(request, "decision", "a colleague has decided on your request", [user])
 
 
-def _send(
-    request: Document, kind: Kind, template: str, about: str, people: Iterable[Document]
-) -> None:
+def _send(request: Document, template: str, about: str, people: Iterable[Document]) -> None:
     facts = {
-        "what": _text(request, kind),
+        "what": _text(request),
         "by": request["By"]["Name"],
         "reason": request["Reason"],
         "decided": "declined" if request["State"] == "declined" else "approved",
@@ -70,17 +72,17 @@ def _send(
         log.warning("A mail about a request was not sent: %s", error.__cause__ or error)
 
 
-def _text(request: Document, kind: Kind) -> str:
+def _text(request: Document) -> str:
     """Return what somebody asks for, such as "give 30 Coal: Aladric"."""
-    moved, subject = kind.moves(request), with_current_names([request])[0]["Subject"]
+    moved, subject = kinds.moves(request), with_current_names([request])[0]["Subject"]
     quantities = moved if isinstance(moved, dict) else {}
     names = objects.names_of(quantities)
     items = ", ".join(f"{n:,} {names.get(id_) or id_}" for id_, n in quantities.items())
-    what = kind.title or request["Operation"].replace("-", " ")
+    what = kinds.title_of(request["Operation"]) or request["Operation"].replace("-", " ")
     return f"{what} {items}".rstrip() + f": {subject['Name'] or subject['Id']}"
 
 
-def _approvers(request: Document, kind: Kind) -> Iterator[Document]:
+def _approvers(request: Document) -> Iterator[Document]:
     """Yield the accounts with an address that may decide on a request."""
     reads, now = ("Name", "Email", *RIGHTS, *WAYS_IN, *BAN_STATE), users.now()
     for user in filter(has_way_in, staff.walk(*reads)):
@@ -88,5 +90,5 @@ def _approvers(request: Document, kind: Kind) -> Iterator[Document]:
         is_other = user["_id"] != request["By"]["UserId"] and not is_in_force(user, BAN, now)
         if is_other and caller.may(Permission.APPROVE) and email_as_sent(user.get("Email") or ""):
             with suppress(Forbidden, Conflict):
-                kind.require(caller, request)
+                kinds.require(caller, request)
                 yield user

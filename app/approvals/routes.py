@@ -16,6 +16,7 @@ from app.approvals.domain import (
     PlanChanged,
     TooManyWaiting,
 )
+from app.approvals.kinds import kind_named
 from app.approvals.schemas import (
     ApprovalListArgs,
     ApprovalPageSchema,
@@ -75,8 +76,8 @@ def ask_for_approval(args: Document) -> Response:
     Of something that your limits do not allow, or that needs two people. You need the permission
     for it. The answer contains what would change. The request ends after seven days.
     """
-    kind = access.kind_named(args["Operation"])
-    loaded = load(kind.arguments, args["Arguments"]) if kind.arguments else {}
+    schema = getattr(kind_named(args["Operation"]), "arguments", None)
+    loaded = load(schema, args["Arguments"]) if schema else {}
     asked, replayed = access.ask(args["Operation"], args["Subject"], loaded, args["Reason"])
     return json_response(served(asked), headers=replayed_headers(replayed))
 

@@ -150,12 +150,8 @@ class Approvals:
         if filters.state == "waiting":
             where = self._waiting()
         where |= self._seen(filters)
-        if after:
-            where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}
-        found = list(self._approvals.find(where, sort=NEWEST_FIRST).limit(size + 1))
-        is_last = len(found) <= size
-        following = None if is_last else newest_first.position(filters, found[size - 1])
-        return CursorPage([*map(self._current, found[:size])], following)
+        page = newest_first.read(self._approvals, where, filters, size, after)
+        return page._replace(values=[*map(self._current, page.values)])
 
     def decide(
         self,

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from flask import Response
 
-from app.approvals import access
+from app.approvals import access, kinds
 from app.approvals.domain import ApprovalNotFound
-from app.approvals.kinds import RUN_BATCH, kinds
+from app.approvals.kinds import RUN_BATCH
 from app.approvals.schemas import ApproveArgs, DeclineArgs
 from app.auth import guard
 from app.batches.domain import title_of
@@ -58,8 +58,7 @@ def with_words(shown: Document) -> Document:
     told = operation.history_arguments(shown["Arguments"]) if operation else shown["Arguments"]
     entry = {**shown, "Arguments": told, "Changes": shown["Plan"], "UndoneBy": None}
     (texts,) = table_entries([entry])
-    kind = kinds().get(shown["Operation"])
-    title = [Line(kind.title)] if kind and kind.title else []
+    title = kinds.title_of(shown["Operation"])
     # History does not record all arguments, such as an address, but the approver needs them.
     own = {name: value for name, value in shown["Arguments"].items() if name[:1].isupper()}
     named = {**told, **own}
@@ -70,7 +69,7 @@ def with_words(shown: Document) -> Document:
     return {
         **shown,
         "Arguments": {**dict(argument_texts({"Arguments": named}, names)), **batch_facts(shown)},
-        "Lines": title or texts["Lines"],
+        "Lines": [Line(title)] if title else texts["Lines"],
         "Effects": texts["Lines"] if title else (),
         "Changes": texts["Changes"],
     }
@@ -143,8 +142,8 @@ APPROVE = Form(
     is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
     needs=(Permission.APPROVE,),
     asks_reason=False,
-    is_sensitive=lambda request_id: (
-        kinds()[access.visible_request(request_id)["Operation"]].is_sensitive
+    is_sensitive=lambda request_id: kinds.is_sensitive(
+        access.visible_request(request_id)["Operation"]
     ),
     lead=after_approval,
 )
