@@ -23,7 +23,6 @@ from app.game.player_events.store import GameEvents
 from app.game.samples.sampler import Sampler
 from app.game.samples.store import Samples
 from app.game.server.store import Letters, TakenActions
-from app.history.activity import Activity
 from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import SERVICES, Service
@@ -130,7 +129,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     group_roles = add(GroupRoles(settings, roles))
 
     history = add(History(storage))
-    add(Activity(history, tokens))
     add(Reports(storage))
     samples = add(Samples(storage))
     approvals = add(Approvals(storage))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timezone
 from itertools import islice
 from typing import Any
@@ -23,7 +22,6 @@ from app.http.json import encode
 from app.players.store import Players
 from app.users.store import Users
 
-PAGE = 100
 COLUMNS = ("TIME (UTC)", "BY", "CHANGED", "OPERATION", "ARGUMENTS", "REASON", "ID")
 
 store = current(History)
@@ -49,7 +47,7 @@ def history(player: str | None, user: str | None, limit: int, as_json: bool, **g
     if player is not None and user is not None:
         raise click.UsageError("--player and --user exclude each other.")
     args = {name: value for name, value in given.items() if value is not None}
-    entries = islice(_entries(_filters(args, player, user)), limit)
+    entries = islice(store.serve_all(_filters(args, player, user)), limit)
     if as_json:
         for entry in entries:
             click.echo(encode(entry))
@@ -64,16 +62,6 @@ def _filters(args: Document, player: str | None, user: str | None) -> Filters:
     if user is not None:
         return filters_of(args, ("user",), key.id or users.get(key, "_id")["_id"])
     return filters_of(args, KINDS)
-
-
-def _entries(filters: Filters) -> Iterator[Document]:
-    after = None
-    while True:
-        page = store.list(filters, PAGE, after)
-        yield from page.values
-        if page.next is None:
-            return
-        after = page.next
 
 
 def _row(entry: Document) -> tuple[str, ...]:

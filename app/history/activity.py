@@ -4,105 +4,69 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from datetime import datetime
-from typing import NamedTuple
 
 from app.core.paging import Page, Window
 from app.core.types import Document
 from app.history.store import History
+from app.http.context import current
 from app.users.oauth.store import RefreshTokens
 
 SIGN_IN = "sign-in"
 
-
-class Happening(NamedTuple):
-    """A line of a log; lines are ordered by time, then by id."""
-
-    at: datetime
-    id: str
-    action: str
-    peer: str
-    meta: Document
+history = current(History)
+tokens = current(RefreshTokens)
 
 
-class Activity:
-    def __init__(self, history: History, tokens: RefreshTokens) -> None:
-        self._history = history
-        self._tokens = tokens
-
-    def of_user(self, user_id: str, window: Window) -> Page:
-        """Return a page of the log of a user, the newest line first."""
-        sign_ins = [
-            _of_sign_in(sign_in.chain, sign_in.at, "console" if sign_in.is_session else "api")
-            for sign_in in self._tokens.sign_ins(user_id)
-        ]
-        total, lines = self._page("user", user_id, sign_ins, window)
-        return Page(total, [_public_line(line, user_id, None) for line in lines])
-
-    def sign_ins(self, user_id: str, window: Window) -> Page:
-        """Return a page of the sign-ins of a user that are kept, the newest first."""
-        found = self._tokens.sign_ins(user_id)
-        values: list[Document] = [
-            {"Ip": None, "LastUsed": sign_in.at, "OtherUsers": {}}
-            for sign_in in found[window.start : window.start + window.limit]
-        ]
-        return Page(len(found), values)
-
-    def of_player(self, player_id: str, user_id: str | None, window: Window) -> Page:
-        """Return a page of the log of a player, the newest line first."""
-        total, lines = self._page("player", player_id, [], window)
-        return Page(total, [_public_line(line, user_id, player_id) for line in lines])
-
-    def _page(
-        self, kind: str, id_: str, sign_ins: list[Happening], window: Window
-    ) -> tuple[int, Sequence[Happening]]:
-        first = first_needed(window.start, len(sign_ins))
-        # The other lines may all be on earlier pages or on this one, so read that many more.
-        limit = window.start - first + window.limit
-        entries = self._history.of_subject(kind, id_, first, limit)
-        long = [_of_entry(entry) for entry in entries]
-        page = merge_page(long, sign_ins, window.start, window.limit)
-        return self._history.count_of_subject(kind, id_) + len(sign_ins), page
+def of_user(user_id: str, window: Window) -> Page:
+    """Return a page of the log of a user, the newest line first."""
+    lines = [
+        _line(
+            {
+                # Not the chain itself, which the tokens of the sign-in contain.
+                "_id": f"{SIGN_IN}:{hashlib.sha256(sign_in.chain.encode()).hexdigest()[:32]}",
+                "At": sign_in.at,
+                "Operation": SIGN_IN,
+                "Via": "console" if sign_in.is_session else "api",
+            },
+            user_id,
+        )
+        for sign_in in tokens.sign_ins(user_id)
+    ]
+    total = history.count_of_subject("user", user_id) + len(lines)
+    # Few changes are about an account, so all up to this page are read.
+    entries = history.of_subject("user", user_id, 0, window.start + window.limit)
+    lines += [_line(entry, user_id) for entry in entries]
+    lines.sort(key=lambda line: (line["TimeStamp"], line["Id"]), reverse=True)
+    return Page(total, lines[window.start :][: window.limit])
 
 
-def first_needed(start: int, others: int) -> int:
-    """Return how many lines of the long list come before a page of both lists for certain.
-
-    Of the lines before the page, at most all of the others are not from the long list.
-    """
-    return max(0, start - others)
-
-
-def merge_page(
-    long: Sequence[Happening], others: Sequence[Happening], start: int, size: int
-) -> Sequence[Happening]:
-    """Return a page of two merged lists; the long one starts at first_needed."""
-    skipped = start - first_needed(start, len(others))
-    lines = sorted((*others, *long), reverse=True, key=lambda line: line[:2])
-    return lines[skipped : skipped + size]
+def of_player(player_id: str, user_id: str | None, window: Window) -> Page:
+    """Return a page of the log of a player, the newest line first."""
+    entries = history.of_subject("player", player_id, window.start, window.limit)
+    total = history.count_of_subject("player", player_id)
+    return Page(total, [_line(entry, user_id, player_id) for entry in entries])
 
 
-def _of_entry(entry: Document) -> Happening:
-    meta = {name: entry.get(name) for name in ("By", "Reason", "Arguments")}
-    return Happening(entry["At"], entry["_id"], entry["Operation"], entry["Via"], meta)
+def sign_ins(user_id: str, window: Window) -> Page:
+    """Return a page of the sign-ins of a user that are kept, the newest first."""
+    found = tokens.sign_ins(user_id)
+    values: list[Document] = [
+        {"Ip": None, "LastUsed": sign_in.at, "OtherUsers": {}}
+        for sign_in in found[window.start :][: window.limit]
+    ]
+    return Page(len(found), values)
 
 
-def _of_sign_in(chain: str, at: datetime, via: str) -> Happening:
-    # Not the chain itself, which the tokens of the sign-in contain.
-    digest = hashlib.sha256(chain.encode()).hexdigest()[:32]
-    return Happening(at, f"{SIGN_IN}:{digest}", SIGN_IN, via, {})
-
-
-def _public_line(line: Happening, user_id: str | None, player_id: str | None) -> Document:
+def _line(entry: Document, user_id: str | None, player_id: str | None = None) -> Document:
+    meta = {name: entry[name] for name in ("By", "Reason", "Arguments") if name in entry}
     return {
-        "Id": line.id,
-        "TimeStamp": line.at,
+        "Id": entry["_id"],
+        "TimeStamp": entry["At"],
         "UserId": user_id,
         "PlayerId": player_id,
-        "Action": line.action,
-        "Peer": line.peer,
+        "Action": entry["Operation"],
+        "Peer": entry["Via"],
         # IP addresses are not stored.
         "Ip": None,
-        "Meta": json.dumps(line.meta, default=str, ensure_ascii=False),
+        "Meta": json.dumps(meta, default=str, ensure_ascii=False),
     }

@@ -45,10 +45,6 @@ class Filters(NamedTuple):
     since: datetime | None = None
     until: datetime | None = None
 
-    def is_whole_subject(self) -> bool:
-        """Return whether they select all entries of one document, and no others."""
-        return self.subject_id is not None and self == Filters(self.kinds, self.subject_id)
-
 
 def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = None) -> Filters:
     by = args.get("by")
@@ -102,12 +98,6 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
     if found is None or not roots <= {*found.fields}:
         raise CannotUndo(entry["_id"], "it changed fields that its undo does not cover")
     return found
-
-
-def may_be_undone(entry: Document) -> bool:
-    """Return whether entries of this operation can be undone; a few of them still cannot."""
-    operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
-    return operation is None or not isinstance(operation.inverse, NotUndoable)
 
 
 def path_root(change: Document) -> str:

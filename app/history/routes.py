@@ -11,8 +11,8 @@ from app.core.naming import Lookup
 from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.types import Document
+from app.history import activity
 from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
-from app.history.activity import Activity
 from app.history.domain import CannotUndo, public_entry
 from app.history.operations import UNDO
 from app.history.schemas import (
@@ -46,7 +46,6 @@ of_players = Blueprint("PlayerHistory", __name__, url_prefix="/api/v1/players", 
 of_users = Blueprint("UserHistory", __name__, url_prefix="/api/v1/users", group="Users")
 logs = Blueprint("Logs", __name__, url_prefix="/api/v1/logs", description=ABOUT_LOGS)
 
-activity = current(Activity)
 history = current(History)
 players = current(Players)
 users = current(Users)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 import pymongo
@@ -16,15 +16,16 @@ from app.core.types import Document
 from app.history.domain import (
     SERVED,
     Filters,
-    may_be_undone,
     public_entry,
 )
+from app.storage.bulk import batches as in_chunks
 from app.storage.client import Storage
 from app.storage.history import HISTORY
 from app.storage.paging import newest_first
-from app.storage.paging.newest_first import NEWEST_FIRST, Position
+from app.storage.paging.newest_first import NEWEST_FIRST
 
 WALK_BATCH = 500
+SERVED_AT_ONCE = 100
 # A page that counts changes does not wait longer.
 COUNT_SECONDS = 1.0
 MOST_COUNTED = 5_000
@@ -70,7 +71,7 @@ class History:
         """Yield all matching entries, as stored, the newest first."""
         where, hint = _query(filters)
         found = self._history.find(where, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
-        yield from found.hint(hint) if hint else found
+        yield from found.hint(hint)
 
     def holds(self, filters: Filters) -> bool:
         """Return whether a majority holds a matching entry."""
@@ -80,25 +81,23 @@ class History:
         if by := self.undone([entry_id]).get(entry_id):
             raise AlreadyUndone(entry_id, by)
 
-    def serve(self, entries: Iterable[Document], is_whole: bool = False) -> Sequence[Document]:
-        """Return the public form of entries, each with the id of the entry that undid it.
+    def serve(self, entries: Collection[Document]) -> Sequence[Document]:
+        """Return the public form of entries, each with the id of the entry that undid it."""
+        undone = self.undone([entry["_id"] for entry in entries])
+        return [public_entry(entry, undone.get(entry["_id"])) for entry in entries]
 
-        A change and its undo have the same subject. So the whole history of one saves a query.
-        """
-        shown = list(entries)
-        if is_whole:
-            undone = _undoes(shown)
-        else:
-            undone = self.undone([e["_id"] for e in shown if may_be_undone(e)])
-        return [public_entry(entry, undone.get(entry["_id"])) for entry in shown]
+    def serve_all(self, filters: Filters) -> Iterator[Document]:
+        """Yield the public form of all matching entries, the newest first."""
+        for entries in in_chunks(self.walk(filters), SERVED_AT_ONCE):
+            yield from self.serve(entries)
 
     def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
-        position = newest_first.parse(filters, after) if after else None
-        page = self._read(filters, position, size + 1)
-        has_more = len(page) > size
-        following = newest_first.position(filters, page[size - 1]) if has_more else None
-        is_whole = filters.is_whole_subject() and position is None and not has_more
-        return CursorPage(self.serve(page[:size], is_whole), following)
+        """Return a page of public entries."""
+        # Without the search fields, which would only be decoded.
+        fields = [*SERVED, "IdempotencyKey", "Fingerprint"]
+        where, hint = _query(filters)
+        page = newest_first.read(self._history, where, filters, size, after, hint, fields)
+        return page._replace(values=self.serve(page.values))
 
     def of_subject(self, kind: str, id_: str, skip: int, limit: int) -> Sequence[Document]:
         """Return entries of a document, the newest first."""
@@ -149,31 +148,17 @@ class History:
             "Taken": found.get("take", {}).get("Items", 0),
         }
 
-    def _read(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
-        where, hint = _query(filters)
-        if position:
-            where = {"$and": [where, newest_first.after(position)]}
-        # Without the search fields, which would only be decoded.
-        fields = [*SERVED, "IdempotencyKey", "Fingerprint"]
-        found = self._history.find(where, fields, sort=NEWEST_FIRST).limit(limit)
-        return list(found.hint(hint) if hint else found)
-
     def undone(self, entry_ids: Sequence[str]) -> dict[str, str]:
         """Return by entry, or event of the game, the id of the entry that undid it."""
         found = self._history.find({"Undoes": {"$in": entry_ids}}, ["Undoes"]) if entry_ids else ()
-        return _undoes(found)
-
-
-def _undoes(entries: Iterable[Document]) -> dict[str, str]:
-    """Return by undone entry the id of the entry that undid it."""
-    return {entry["Undoes"]: entry["_id"] for entry in entries if "Undoes" in entry}
+        return {entry["Undoes"]: entry["_id"] for entry in found}
 
 
 def _about(kind: str, id_: str) -> Document:
     return {"Subject.Id": id_, "Subject.Kind": kind}
 
 
-def _query(filters: Filters) -> tuple[Document, str | None]:
+def _query(filters: Filters) -> tuple[Document, str]:
     """Return the query of the filters, and its index."""
     where: Document = {"Subject.Kind": {"$in": list(filters.kinds)}}
     hint = "time"

@@ -36,7 +36,6 @@ from app.users.oauth.domain import public_sign_in
 from app.users.oauth.store import RefreshTokens
 from app.users.store import Users
 
-PAGE = 100
 # Internal search fields that nevertheless contain personal data.
 EXPORTED_INTERNAL = {"FormerNames", "FormerEmails", "OpenId", "GroupRoles"}
 # Fields that are not exported: secrets, derived keys, and those exported separately.
@@ -109,13 +108,7 @@ class PersonalData:
 
     def _entries(self, **of: str) -> Iterator[Document]:
         filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts
-        after: bytes | None = None
-        while True:
-            page = self.history.list(filters, PAGE, after)
-            yield from page.values
-            after = page.next
-            if after is None:
-                return
+        return self.history.serve_all(filters)
 
 
 def _batch_row(row: Document) -> Document:

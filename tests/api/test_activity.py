@@ -4,11 +4,8 @@ import json
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.core.roles import Role
-from app.history.activity import Happening, first_needed, merge_page
 from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, make_entry, numbered_guid
@@ -62,24 +59,3 @@ def test_the_log_of_a_user_has_its_sign_ins_once_each(get, world, alice, app):
     assert len({line["Id"] for line in answer["Values"]}) == 4
     assert not any(sign_in.chain in str(answer) for sign_in in issued)
     assert {line["PlayerId"] for line in answer["Values"]} == {None}
-
-
-def line(number, name):
-    return Happening(NOW + timedelta(seconds=number), f"{name}{number}", "", "", {})
-
-
-@given(
-    st.lists(st.integers(0, 30), max_size=12),
-    st.lists(st.integers(0, 30), max_size=8),
-    st.integers(1, 5),
-)
-def test_pages_of_two_lists_have_each_line_once_in_order(long, others, size):
-    long = sorted((line(n, f"a{i}-") for i, n in enumerate(long)), reverse=True)
-    others = [line(n, f"b{i}-") for i, n in enumerate(others)]
-    whole = sorted([*long, *others], key=lambda one: one[:2], reverse=True)
-    walked = []
-    for start in range(0, len(whole) + size, size):
-        first = first_needed(start, len(others))
-        read = long[first : start + size]
-        walked += merge_page(read, others, start, size)
-    assert walked == whole

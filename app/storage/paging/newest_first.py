@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -37,12 +38,19 @@ def after(position: Position) -> Document:
 
 
 def read(
-    collection: Collection[Document], where: Document, filters: Any, size: int, cursor: bytes | None
+    collection: Collection[Document],
+    where: Document,
+    filters: Any,
+    size: int,
+    cursor: bytes | None,
+    hint: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> CursorPage:
     """Return a page of the documents that match a filter, the newest first."""
     if cursor:
         where = {"$and": [where, after(parse(filters, cursor))]}
-    found = list(collection.find(where, sort=NEWEST_FIRST).limit(size + 1))
+    matching = collection.find(where, fields, sort=NEWEST_FIRST).limit(size + 1)
+    found = list(matching.hint(hint) if hint else matching)
     following = position(filters, found[size - 1]) if found[size:] else None
     return CursorPage(found[:size], following)
 
