@@ -30,7 +30,6 @@ from app.core.paging import CursorPage
 from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, require_not_erased
-from app.storage.limits import QUOTAS
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -78,7 +77,6 @@ class Approvals:
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._approvals = primary[APPROVALS.name]
         self._erasures = storage.db[ERASURES.name]
-        self._quotas = storage.db[QUOTAS.name]
         self._entries = storage.entries
         self._transactions = storage.transactions
         self.now = storage.clock.now
@@ -107,10 +105,6 @@ class Approvals:
             **{"_id": id_, "At": now, "EndsAt": now + LIFETIME, "State": "waiting"},
             **{"PlanNumber": 1, **request, **self._entries.expiry_of(now + LIFETIME)},
         }
-        # Everybody who asks writes a document of their own, so that two requests at once conflict:
-        # each would count without the other.
-        counted = {"$inc": {"Used": 1}, "$set": {"ExpiresAt": now + LIFETIME}}
-        self._quotas.update_one({"_id": f"asked {user_id}"}, counted, upsert=True)
         self._approvals.insert_one(stored)
         return stored
 
