@@ -1,4 +1,4 @@
-"""Tables of docs/contract.rst and docs/operating.rst, which ``make contract`` regenerates.
+"""Tables of documents, and docs/errors.rst, which ``make contract`` regenerates.
 
 The arguments of batch rows stay as written where they name the right fields.
 """
@@ -11,21 +11,31 @@ from pathlib import Path
 
 from app.core.operations import batch_operations
 from app.core.permissions import OLDER_SCOPES
-from app.http.errors import codes
+from app.http.errors import codes, kinds_of_errors
 from config.base import Settings
 
 ROOT = Path(__file__).parents[1]
 CONTRACT, OPERATING = ROOT / "docs/contract.rst", ROOT / "docs/operating.rst"
+ERRORS = ROOT / "docs/errors.rst"
 TABLE = re.compile(
-    r"^=+(?:  =+)+\n(?:``Operation``|status|name) +(arguments|codes|permissions).*\n"
+    r"^=+(?:  =+)+\n(?:``Operation``|name) +(arguments|permissions).*\n"
     r"=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n",
     re.M,
 )
 SETTINGS = re.compile(r"^=+  =+  =+\nsetting .*\n(?:=.*\n(?:[^=\n].*\n)*)+", re.M)
+CODES = re.compile(r"^=+  =+\ncode .*\n=+  =+\n(?:.+\n)*?=+  =+\n", re.M)
+# Of errors that Flask answers.
+CAUSES = {
+    "BAD_REQUEST": "The request cannot be parsed.",
+    "NO_SUCH_PATH": "This path does not exist.",
+    "METHOD_NOT_ALLOWED": "The path has other methods: the header Allow lists them.",
+    "LENGTH_REQUIRED": "The request needs the header Content-Length.",
+    "BODY_TOO_LARGE": "The body is too large. The connection is closed.",
+    "NOT_JSON": "The body must be JSON; of a batch, JSON or CSV.",
+    "INTERNAL_ERROR": "A bug: report the X-Request-ID of the answer.",
+}
 DECLARED = re.compile(r"((?:    # .*\n)+)    (\w+): .+ = ")
-CODES = ("status", "codes")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
-WIDEST = {CODES: 92}
 
 
 def rows_of(table):
@@ -43,9 +53,8 @@ def rows_of(table):
     return rows
 
 
-def drawn(columns, rows):
+def drawn(columns, rows, widest=52):
     """Return a table in the syntax of simple tables."""
-    widest = WIDEST.get(columns, 52)
     wrapped = [[_lines(cell, widest) for cell in row] for row in rows]
     lines = [[[name] for name in columns], *wrapped]
     widths = [max(len(line) for row in lines for line in row[i]) for i in range(len(columns))]
@@ -84,12 +93,25 @@ def row_cells(operation, written):
     return [f"``{operation.name}``", written if is_right else listed(fields), views]
 
 
-def code_rows():
-    """Return the codes of each status."""
-    by_status = {}
+def errors(text):
+    """Return docs/errors.rst with its tables, one for each status."""
+    causes = dict(CAUSES)
+    for kind, _ in kinds_of_errors():
+        causes.setdefault(kind.code, cause_of(kind))
+    tables = {}
     for code, status in codes().items():
-        by_status.setdefault(str(status), []).append(code)
-    return [[status, listed(names)] for status, names in sorted(by_status.items())]
+        tables.setdefault(status, []).append([f"``{code}``", causes[code]])
+    drawn_tables = iter(
+        drawn(("code", "cause"), tables[status], widest=72) for status in sorted(tables)
+    )
+    return CODES.sub(lambda _: next(drawn_tables), text)
+
+
+def cause_of(kind):
+    """Return the text of an error with the names of its parts, or else what its docstring says."""
+    if "{message}" in kind.sentence:
+        return re.split(r"(?<=\.)\s", kind.__doc__)[0]
+    return re.sub(r"{(\w+)}", lambda name: f"<{name[1].replace('_', ' ')}>", kind.sentence)
 
 
 def camel_case(view):
@@ -101,8 +123,6 @@ def contract(text):
     """Return docs/contract.rst with its tables as the service declares them."""
 
     def table(match):
-        if match[1] == "codes":
-            return drawn(CODES, code_rows())
         if match[1] == "permissions":
             rows = [[f"``{name}``", listed(meant)] for name, meant in OLDER_SCOPES.items()]
             return drawn(("name", "permissions"), rows)
@@ -129,3 +149,4 @@ def operating(text):
 if __name__ == "__main__":
     OPERATING.write_text(operating(OPERATING.read_text()))
     CONTRACT.write_text(contract(CONTRACT.read_text()))
+    ERRORS.write_text(errors(ERRORS.read_text()))

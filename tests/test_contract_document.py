@@ -1,8 +1,8 @@
-"""docs/contract.rst agrees with the OpenAPI document, and docs/operating.rst with the settings."""
+"""Documents agree with the OpenAPI document, the errors and the settings of the service."""
 
 import re
 
-from tests.contract_tables import CONTRACT, OPERATING, contract, operating
+from tests.contract_tables import CONTRACT, ERRORS, OPERATING, contract, errors, operating
 from tests.openapi_document import OPERATIONS
 
 TEXT = CONTRACT.read_text()
@@ -10,6 +10,7 @@ TEXT = CONTRACT.read_text()
 
 def test_the_tables_are_those_of_the_service():
     assert contract(TEXT) == TEXT, "run make contract"
+    assert errors(ERRORS.read_text()) == ERRORS.read_text(), "run make contract"
     assert operating(OPERATING.read_text()) == OPERATING.read_text(), "run make contract"
 
 

@@ -85,6 +85,8 @@ class NothingLeft(Conflict):
 
 
 class TooManyRows(Invalid):
+    """The batch has more rows than a batch may have: divide it."""
+
     def __init__(self) -> None:
         super().__init__(f"A batch has at most {MOST_ROWS:,} rows: split it into several.")
 

@@ -45,6 +45,8 @@ RECORD = dict.fromkeys(INTERNAL, 0)
 
 
 class UnknownType(NotFound):
+    """There is no such type of objects; the message lists them."""
+
     def __init__(self, name: str) -> None:
         types = ", ".join(TYPES)
         message = f"There is no object type '{name}'; the types are {types}."
@@ -52,6 +54,8 @@ class UnknownType(NotFound):
 
 
 class NoTime(NotFound):
+    """The catalogue holds no object of the type time."""
+
     code = "NOT_FOUND"
 
     def __init__(self) -> None:

@@ -102,6 +102,8 @@ class InvalidField(Invalid):
 
 
 class InvalidCursor(InvalidField):
+    """The cursor is not from this list with these filters: begin again without it."""
+
     def __init__(self, fault: str) -> None:
         super().__init__("after", fault)
 

@@ -19,6 +19,8 @@ MOST_FORMER = 20
 
 
 class SeveralFormer(Invalid):
+    """Several had this name before: send the id of one of those that the message lists."""
+
     code = "AMBIGUOUS_NAME"
 
     def __init__(self, kind: str, name: str, ids: Iterable[str]) -> None:

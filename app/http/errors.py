@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flask import Flask, Response, request
@@ -104,18 +104,22 @@ def http_body(status: int, message: str, name: str = "") -> dict[str, Any]:
     return {"Message": message, "Code": CODES.get(status) or name.upper().replace(" ", "_")}
 
 
-def codes() -> dict[str, int]:
-    """Return the codes of the errors that the API answers, with their statuses."""
-    found = {code: status for status, code in CODES.items()}
+def kinds_of_errors() -> Iterator[tuple[type[QuartermasterError], int]]:
+    """Yield the errors that the API answers, with their statuses."""
     for base, status in STATUSES.items():
         kinds = [base]
         for kind in kinds:
             # Errors of these rooms appear on pages or at the command line only.
-            if not kind.__module__.startswith(
-                ("app.console", "app.users.openid", "app.maintenance")
-            ):
-                found[kind.code] = status
+            rooms = ("app.console", "app.users.openid", "app.maintenance")
+            if not kind.__module__.startswith(rooms):
+                yield kind, status
                 kinds += kind.__subclasses__()
+
+
+def codes() -> dict[str, int]:
+    """Return the codes of the errors that the API answers, with their statuses."""
+    found = {code: status for status, code in CODES.items()}
+    found |= {kind.code: status for kind, status in kinds_of_errors()}
     return dict(sorted(found.items()))
 
 

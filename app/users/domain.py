@@ -169,6 +169,8 @@ CODE_FAILURES = 5
 
 
 class WrongPassword(Invalid):
+    """The password is not that of the account."""
+
     def __init__(self) -> None:
         super().__init__("The password is wrong.")
 

@@ -15,7 +15,14 @@ PAGES = {
         *("docs/reliability", "docs/personal-data", "docs/scale", "SECURITY"),
     ),
     "For games and tools": (
-        *("docs/contract", "docs/game", "docs/collections", "docs/tooling", "docs/compatibility"),
+        *(
+            "docs/contract",
+            "docs/errors",
+            "docs/game",
+            "docs/collections",
+            "docs/tooling",
+            "docs/compatibility",
+        ),
     ),
     "For developers": ("docs/architecture", "CONTRIBUTING", "tests/README", "CHANGELOG"),
 }

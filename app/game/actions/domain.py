@@ -97,6 +97,8 @@ class ActionWithdrawn(Conflict):
 
 
 class ActionNotFound(NotFound):
+    """There is no such action, or it has expired."""
+
     code = "NOT_FOUND"
 
     def __init__(self, action_id: str) -> None:

@@ -139,6 +139,8 @@ class Limits(NamedTuple):
 
 
 class NoRoom(Conflict):
+    """There is no room for all of it, so nothing was given."""
+
     def __init__(self, item: str, quantity: int, left: int, bank: bool) -> None:
         place = "inventory and the bank have" if bank else "inventory has"
         super().__init__(f"The {place} no room for {left} of {quantity} of the item {item}.")
@@ -146,12 +148,16 @@ class NoRoom(Conflict):
 
 
 class NotEnoughItems(Conflict):
+    """The player has fewer of the item: nothing was taken."""
+
     def __init__(self, item: str, wanted: int, held: int) -> None:
         super().__init__(f"The inventory holds {held} of the item {item}, not {wanted}.")
         self.item, self.wanted, self.held = item, wanted, held
 
 
 class BagNotEmpty(Conflict):
+    """A bag that holds something cannot be taken: take what is in it first."""
+
     def __init__(self, item: str, bag: str) -> None:
         super().__init__(f"The bag {bag} (item {item}) is not empty and cannot be taken.")
         self.item, self.bag = item, bag

@@ -28,6 +28,8 @@ CONTAINERS = ("Inventory", "Bank")
 
 
 class Spent(Conflict):
+    """The player has spent some of what was given, so it cannot be taken back as a whole."""
+
     code = "ITEMS_SPENT"
 
     def __init__(self, item: str, wanted: int, held: int) -> None:

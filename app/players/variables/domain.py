@@ -27,6 +27,8 @@ class ChangedSince(Conflict):
 
 
 class OtherType(Conflict):
+    """The variable has another type, which a change keeps."""
+
     def __init__(self, variable: str, wanted: int) -> None:
         super().__init__(f"The variable {variable} must be {WORDS[wanted]}.")
         self.variable, self.type = variable, wanted

@@ -51,6 +51,8 @@ class RoleHeld(Conflict):
 
 
 class UnknownRole(Invalid):
+    """There is no role with this name."""
+
     def __init__(self, name: str, known: Iterable[str]) -> None:
         text = f"There is no role '{name}'; the roles are {', '.join(known)}."
         super().__init__(text, {"Roles": [text]})
