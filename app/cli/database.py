@@ -8,16 +8,12 @@ from flask.cli import AppGroup
 
 import config
 from app.cli.intents import intent, reason_option
-from app.core.changes import Intent
 from app.core.naming import printable
-from app.core.progress import progress
 from app.database import COLLECTIONS
 from app.http.context import current
-from app.maintenance.integrity.kinds import KINDS, Limits
 from app.maintenance.integrity.operations import REPAIR
 from app.maintenance.integrity.report import Report
 from app.maintenance.integrity.scan import Scan
-from app.players.items.store import Catalogue
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.storage.client import Storage, database_uri
@@ -30,7 +26,6 @@ from app.storage.schema.collections import (
 )
 
 storage = current(Storage)
-catalogue = current(Catalogue)
 erasures = current(Erasures)
 
 
@@ -89,27 +84,15 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     # With an older schema, every document would be reported: db init must run first.
     if version == migrations.CURRENT:
         # First: what belongs to somebody who is being erased cannot be repaired.
-        _check_erasures(report, repair, intent(ERASE_USER, reason))
-        _check_documents(report, intent(REPAIR, reason) if repair else None)
+        _check_erasures(report, repair, reason)
+        meant = intent(REPAIR, reason) if repair else None
+        Scan(storage, current_app.config, report, meant).check()
     report.print_notes()
     click.echo(report.summary(f"The database '{storage.db.name}' ({_version(version)})"))
     ctx.exit(1 if report.unrepaired else 0)
 
 
-def _check_documents(report: Report, repair: Intent | None) -> None:
-    sizes = current_app.config
-    slots = sizes["INVENTORY_SIZE"], sizes["BANK_SIZE"], sizes["SPELLS_SIZE"]
-    limits = Limits(*slots, lambda item: catalogue.limits(item).stack)
-    scan = Scan(storage, limits, report, repair)
-    for name in KINDS:
-        with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
-            for count in scan.check(name):
-                advance(count)
-    scan.check_deletions()
-    scan.check_bags()
-
-
-def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
+def _check_erasures(report: Report, repair: bool, reason: str | None) -> None:
     """Report erasures to finish, and erased people who are back; with --repair, erase them."""
     for user_id in erasures.unfinished():
         if repair:
@@ -117,7 +100,7 @@ def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
         report.add(f"erasure {printable(user_id)}: is not finished", True, repair)
     returned = list(dict.fromkeys(erasures.find_returned()))
     if repair:
-        erasures.erase_again(returned, meant)
+        erasures.erase_again(returned, intent(ERASE_USER, reason))
     for found in returned:
         fault = f"{found.collection} {printable(found.id)}: was erased, but exists again"
         report.add(fault, True, repair)

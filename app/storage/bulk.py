@@ -151,11 +151,11 @@ def sweep(
 
 
 def read_all(
-    collection: Collection[Document], sort: str, leave_out: list[str]
+    collection: Collection[Document], sort: str, fields: list[str] | None = None
 ) -> Iterator[Document]:
     """Yield every document of a collection, sorted."""
     with pymongo.timeout(LONG_WORK_SECONDS):
-        found = collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
+        found = collection.find({}, fields, sort=[(sort, 1)])
         # The default batch is up to 16 MB.
         yield from found.batch_size(BATCH)
 

@@ -104,18 +104,17 @@ def documents_of(db, kinds=("players", "users", "bags")):
     return {document["_id"]: document for kind in kinds for document in db[kind].find()}
 
 
-def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db):
+def test_a_document_whose_key_is_anothers_is_left(check, real_db):
     """Two names with the same key, stored before names were compared without case."""
     real_db.players.insert_many([make_player(Name="Bob"), make_player(Name="Ann")])
     ann = real_db.players.find_one({"Name": "Ann"})
-    break_name = {"$set": {"Name": "BOB"}, "$unset": {"Bank": ""}}
+    break_name = {"$set": {"Name": "BOB"}}
     real_db.players.update_one({"_id": ann["_id"]}, break_name, bypass_document_validation=True)
     code, lines = check("--repair")
     why = "not repaired: another has the same key, or it was being changed"
     line = f"players {ann['_id']} (BOB): NameKey does not match the Name ({why})"
     assert (code, line in lines) == (1, True)
-    after = real_db.players.find_one({"_id": ann["_id"]})
-    assert (after["NameKey"], after["Bank"]) == ("ann", {})
+    assert real_db.players.find_one({"_id": ann["_id"]})["NameKey"] == "ann"
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def test_indexes_and_validators_that_are_missing_are_faults(check, unprepared_db
 
 def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(check, unprepared_db):
     unprepared_db.schema.delete_many({})
-    older = {"_id": guid(), "SlotCount": 1, "Slots": {}}
+    older = {"_id": guid(), "SlotCount": 1, "Version": 1}
     unprepared_db.bags.insert_one(older, bypass_document_validation=True)
     code, lines = check()
     assert code == 1
@@ -193,67 +192,8 @@ def test_no_line_holds_a_secret(check, real_db):
     assert "f" * 9 not in output
 
 
-def deleted(**fields):
-    return {"Operation": "delete-player", "At": ago(days=40), **fields}
-
-
 def ago(**time):
     return datetime.now(timezone.utc).replace(microsecond=0) - timedelta(**time)
-
-
-# What history tells of a player who is in no collection, and whether that is a fault.
-LOST = [
-    ([deleted()], True),
-    ([deleted(ExpiresAt=ago(days=-300))], True),
-    ([deleted(), {"Operation": "undo", "At": ago(days=3)}, deleted(At=ago(days=1))], True),
-    # Its copy expires now, or has just expired.
-    ([deleted(ExpiresAt=ago(minutes=-1))], False),
-    # It was restored, and the game may have deleted it since.
-    ([deleted(), {"Operation": "undo", "At": ago(days=3)}], False),
-    ([deleted(IsErased=True)], False),
-]
-
-
-def test_a_player_that_a_dump_has_lost_is_named(check, real_db):
-    """It moved between two collections while they were read, and is in neither."""
-    players = [make_player() for _ in LOST]
-    for player, (entries, _) in zip(players, LOST, strict=True):
-        made = [make_entry(player, Version=n, **fields) for n, fields in enumerate(entries, 1)]
-        real_db.history.insert_many(made)
-    for options in ([], ["--repair"]):
-        found = [line for line in check(*options)[1] if "neither" in line]
-        for player, (_, is_lost) in zip(players, LOST, strict=True):
-            named = f"players {player['_id']} ({player['Name']}): was deleted at "
-            lines = [line for line in found if line.startswith(named)]
-            assert len(lines) == is_lost, lines
-            for line in lines:
-                assert line.endswith("restore it from another dump (needs manual repair)")
-
-
-def test_a_player_that_is_there_or_kept_is_not_lost(check, real_db):
-    owner = make_user()
-    there, kept = ({**make_player(UserId=owner["_id"]), "Version": 1} for _ in range(2))
-    real_db.history.insert_many([make_entry(one, **deleted()) for one in (there, kept)])
-    real_db.users.insert_one(owner)
-    real_db.players.insert_one(there)
-    copy = {"NameKey": kept["NameKey"], "UserId": owner["_id"], "DeletedAt": ago(days=1)}
-    real_db.deleted_players.insert_one({"_id": kept["_id"], **copy, "Player": kept})
-    code, lines = check()
-    assert (code, lines[:-1]) == (0, [])
-
-
-def test_a_copy_of_a_player_who_exists_is_a_fault(check, real_db):
-    """Such as after a game has saved a player who was deleted."""
-    owner = make_user()
-    player = make_player(UserId=owner["_id"])
-    real_db.users.insert_one(owner)
-    kept = {"_id": player["_id"], "NameKey": player["NameKey"], "UserId": owner["_id"]}
-    real_db.deleted_players.insert_one({**kept, "DeletedAt": ago(days=1), "Player": player})
-    assert check()[0] == 0
-    real_db.players.insert_one(player)
-    code, lines = check("--repair")
-    fault = "Player is kept as deleted, but exists (needs manual repair)"
-    assert (code, lines[0]) == (1, f"deleted_players {player['_id']}: {fault}")
 
 
 def test_counts_of_a_batch_that_are_below_its_rows_are_faults(check, real_db):
@@ -268,12 +208,8 @@ def test_counts_of_a_batch_that_are_below_its_rows_are_faults(check, real_db):
     rows = [make_batch_row(player, batch, n, Verdict=v) for n, v in enumerate(verdicts, 1)]
     real_db.batch_rows.insert_many(rows)
     fault = f"batches {batch} (Gifts): Counts.Done is below the 2 such rows"
-    assert check()[1][0] == f"{fault} (can be repaired)"
     code, lines = check("--repair")
-    assert (code, lines[0]) == (0, f"{fault} (repaired)")
-    assert check()[0] == 0
-    counted = real_db.batches.find_one()["Counts"]
-    assert counted == {"Ready": 1, "Done": 2, "Refused": 1, "Replanned": 0}
+    assert (code, lines[0]) == (1, f"{fault} (needs manual repair)")
     # An erasure deletes rows of what is done.
     real_db.batch_rows.delete_many({"Verdict": "done"})
     assert check()[0] == 0

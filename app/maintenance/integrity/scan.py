@@ -3,88 +3,103 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from app.batches.store import BATCH_ROWS, BATCHES
-from app.core.changes import ABSENT, Change, Intent
-from app.core.errors import QuartermasterError
+from app.core.changes import Change, Intent
+from app.core.errors import Conflict, QuartermasterError
+from app.core.progress import progress
 from app.core.types import Document, whole
 from app.database import SUBJECTS
-from app.maintenance.integrity.kinds import KINDS, Limits, Reference
+from app.maintenance.integrity.kinds import SHAPES, Reference, faults, references, repaired
 from app.maintenance.integrity.report import Report
+from app.maintenance.transfer.records import RECORDS
 from app.players.items.store import BAGS, HOLDERS, bags_in_slots
-from app.players.operations import DELETE
-from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage import bulk
-from app.storage.changes import Changes, fresh_version, version_of
+from app.storage.changes import Changes, version_of
 from app.storage.client import Storage
 from app.storage.history import HISTORY
 from app.storage.schema.explain_validator import Fault
 from app.storage.update_from_difference import value_at
 
-BATCH_SIZE = 500
-UNIQUE = {"NameKey", "EmailKey"}
-# The copy of a deleted player and the entry of its deletion expire within about a minute.
-EXPIRE_TOGETHER = timedelta(hours=1)
-# What is read of the last entry about a document.
-READ = ("Operation", "At", "Version")
+# So many are read in one transaction.
+BATCH_SIZE = 200
+# What expires so soon may be gone already.
+SOON = timedelta(hours=1)
 # Notes on documents that may be as they should be: a game may store any Version, and drop bags.
 OLDER = "has a lower Version than its last change in history: it may be an older copy"
 UNRECORDED = "was changed, but history has no entry of its last change"
 NOT_CARRIED = "is in no slot"
+# Also without its index, a key stays unique.
+TAKEN = dict.fromkeys(
+    ("NameKey", "EmailKey"), lambda _: Conflict("Another document has the same key.")
+)
 
 
 class Scan:
     """Checks the documents of a database, and repairs them if requested."""
 
     def __init__(
-        self, storage: Storage, limits: Limits, report: Report, repair: Intent | None
+        self,
+        storage: Storage,
+        settings: Mapping[str, Any],
+        report: Report,
+        repair: Intent | None,
     ) -> None:
         self._storage, self._db, self._run = storage, storage.db, storage.transactions.run
-        self._limits = limits
+        self._records = {name: record(settings) for name, record in RECORDS.items()}
         self._report = report
         self._repair = repair
         # The collection, document and slot in which each bag was found.
         self._slots: dict[str, tuple[str, Any, str]] = {}
 
-    def check(self, name: str) -> Iterator[int]:
-        """Check a collection in batches; yield the size of each."""
-        refused = {"$nor": [{"$jsonSchema": KINDS[name].shape}]}
-        for batch in bulk.batches(bulk.read_all(self._db[name], "_id", []), BATCH_SIZE):
-            if name in SUBJECTS:
-                self._compare_with_history(name, batch)
-            # The server checks shapes far faster than Python, which only explains its rejections.
-            these = {"_id": {"$in": [document["_id"] for document in batch]}}
-            invalid = [found["_id"] for found in self._db[name].find({**these, **refused}, ["_id"])]
-            shaped = [document for document in batch if document["_id"] not in invalid]
-            faults = zip(shaped, self._faults(name, shaped, True), strict=True)
-            invalid += [document["_id"] for document, found in faults if found]
-            for id_ in invalid:
-                self._examine(name, id_)
-            self._report.count(name, len(batch))
-            yield len(batch)
+    def check(self) -> None:
+        """Check all collections, batch by batch."""
+        for name in SHAPES:
+            ids = (found["_id"] for found in bulk.read_all(self._db[name], "_id", ["_id"]))
+            count = self._db[name].estimated_document_count()
+            with progress(f"Checking {name}", count) as advance:
+                for batch in bulk.batches(ids, BATCH_SIZE):
+                    self._check_batch(name, batch)
+                    self._report.count(name, len(batch))
+                    advance(len(batch))
+        self._check_bags()
+
+    def _check_batch(self, name: str, batch: list[Any]) -> None:
+        of_these = {"_id": {"$in": batch}}
+        invalid, notes = self._run(partial(self._read_batch, name, of_these))
+        for id_, note in notes:
+            self._report.add_note(name, id_, note)
+        for id_ in invalid:
+            self._examine(name, id_)
+
+    def _read_batch(self, name: str, of_these: Document) -> tuple[list[Any], list[tuple[str, str]]]:
+        """Return the ids of documents with faults, and notes on others: nothing changes between."""
+        # The server checks shapes far faster than Python, which only explains its rejections.
+        refused = {**of_these, "$nor": [{"$jsonSchema": SHAPES[name]}]}
+        invalid = [found["_id"] for found in self._db[name].find(refused, ["_id"])]
+        documents = list(self._db[name].find(of_these))
+        shaped = [document for document in documents if document["_id"] not in invalid]
+        found = zip(shaped, self._faults(name, shaped, True), strict=True)
+        invalid += [document["_id"] for document, its_faults in found if its_faults]
+        return invalid, self._notes(documents) if name in SUBJECTS else []
 
     def _faults(
         self, name: str, documents: list[Document], are_shapes_valid: bool = False
     ) -> Iterator[list[Fault]]:
         """Yield the faults of each document."""
-        kind = KINDS[name]
-        missing = self._missing([r for document in documents for r in kind.references(document)])
-        copies = _text_ids(documents) if name == DELETED_PLAYERS.name else []
-        again = self._existing(PLAYERS.name, copies)
+        missing = self._missing([r for document in documents for r in references(name, document)])
         counts = self._counts(_text_ids(documents)) if name == BATCHES.name else {}
         for document in documents:
-            found = kind.faults(document, self._limits, are_shapes_valid)
-            if str(document["_id"]) in again:
-                found.append(Fault("Player", "is kept as deleted, but exists"))
+            found = faults(name, document, self._records.get(name), are_shapes_valid)
             for verdict, count in counts.get(str(document["_id"]), {}).items():
                 # There may be fewer: an erasure deletes rows.
                 if count > (whole(value_at(document, f"Counts.{verdict}")) or 0):
                     found.append(Fault(f"Counts.{verdict}", f"is below the {count} such rows"))
-            for reference in kind.references(document):
+            for reference in references(name, document):
                 if reference[:2] in missing:
                     noun = reference.collection.removesuffix("s")
                     found.append(Fault(reference.where, f"refers to a {noun} that does not exist"))
@@ -92,10 +107,10 @@ class Scan:
                     found.append(Fault(reference.where, f"has a bag that is also in {other}"))
             yield found
 
-    def _missing(self, references: list[Reference]) -> set[tuple[str, str]]:
+    def _missing(self, all_references: list[Reference]) -> set[tuple[str, str]]:
         """Return the collection and id of each reference to a document that does not exist."""
         wanted: dict[str, set[str]] = defaultdict(set)
-        for reference in references:
+        for reference in all_references:
             wanted[reference.collection].add(reference.id)
         return {
             (name, id_) for name, ids in wanted.items() for id_ in ids - self._existing(name, ids)
@@ -107,9 +122,8 @@ class Scan:
         group = {"_id": {"Batch": "$Batch", "Verdict": "$Verdict"}, "Count": {"$sum": 1}}
         stages: list[Document] = [{"$match": {"Batch": {"$in": batch_ids}}}, {"$group": group}]
         for found in self._db[BATCH_ROWS.name].aggregate(stages, hint="verdict"):
-            counts[found["_id"]["Batch"]][str(found["_id"]["Verdict"]).capitalize()] = found[
-                "Count"
-            ]
+            verdict = str(found["_id"]["Verdict"]).capitalize()
+            counts[found["_id"]["Batch"]][verdict] = found["Count"]
         return counts
 
     def _existing(self, name: str, ids: Collection[str]) -> set[str]:
@@ -129,62 +143,37 @@ class Scan:
 
     def _examine(self, name: str, id_: Any) -> None:
         """Report the faults of a document, and repair it if requested."""
+        is_repaired = self._repair is not None
         try:
             found = self._run(partial(self._findings, name, id_, self._repair))
         except QuartermasterError:
             # Such as that its owner is being erased.
+            is_repaired = False
             found = self._run(partial(self._findings, name, id_, None))
-        for document, fault, is_repairable, is_repaired in found:
-            self._report.add_fault(name, document, fault, is_repairable, is_repaired)
+        for document, fault, is_repairable in found:
+            text = f"{fault.where} {fault.what}"
+            self._report.add_fault(name, document, text, is_repairable, is_repaired)
 
     def _findings(
         self, name: str, id_: Any, repair: Intent | None
-    ) -> list[tuple[Document, Fault, bool, bool]]:
-        """Return the faults of a document, which ones can be repaired, and which ones were.
+    ) -> list[tuple[Document, Fault, bool]]:
+        """Repair a document; return its former faults, and which of them a repair removes.
 
         In a transaction: nothing moves between documents, and the repair is of what was read.
         """
         if (document := self._db[name].find_one({"_id": id_})) is None:
             return []
-        (found,), kind = self._faults(name, [document]), KINDS[name]
-        stored = repaired = document
-        if name in SUBJECTS:
-            repaired = kind.repaired(document, fresh_version())
-        elif name == BATCHES.name and isinstance(document.get("Counts"), dict):
-            counts = self._counts([id_]).get(id_, {})
-            repaired = {**document, "Counts": {**document["Counts"], **counts}}
-        if repair and found:
-            stored = self._without_taken_keys(name, document, repaired)
-        left, remaining = self._faults(name, [repaired, stored])
-        if repair and stored is not document:
-            new = {n: v for n, v in stored.items() if v is not document.get(n, ABSENT)}
-            if name in SUBJECTS:
-                changes = Changes(self._storage, SUBJECTS[name])
-                change = Change(new, None, is_large=True)
-                changes.write(changes.decide(document, lambda _: change, repair))
-            elif new:
-                self._db[name].update_one({"_id": id_}, {"$set": new})
-        return [(document, f, f not in left, f not in remaining) for f in found]
+        after = repaired(name, document) if name in SUBJECTS else document
+        found, left = self._faults(name, [document, after])
+        if repair and found and name in SUBJECTS:
+            changes = Changes(self._storage, SUBJECTS[name], TAKEN)
+            change = Change(after, None, is_large=True)
+            changes.write(changes.decide(document, lambda _: change, repair))
+        return [(document, fault, fault not in left) for fault in found]
 
-    def _without_taken_keys(self, name: str, before: Document, repaired: Document) -> Document:
-        """Keep the former keys if another document has the new ones, and repair the rest."""
-        kept = {
-            key: before.get(key, ABSENT)
-            for key in repaired.keys() & UNIQUE
-            if self._db[name].find_one({key: repaired[key], "_id": {"$ne": before["_id"]}}, ["_id"])
-        }
-        return {n: v for n, v in {**repaired, **kept}.items() if v is not ABSENT}
-
-    def _compare_with_history(self, name: str, documents: list[Document]) -> None:
-        """Note documents without their last change, and changes without an entry."""
-        if suspects := [id_ for id_, _ in self._differing(documents)]:
-            these = {"_id": {"$in": suspects}}
-            for id_, note in self._run(lambda: self._differing([*self._db[name].find(these)])):
-                self._report.add_note(name, id_, note)
-
-    def _differing(self, documents: list[Document]) -> list[tuple[str, str]]:
-        # An entry of this time may have just expired.
-        now, last = self._storage.clock.now() + EXPIRE_TOGETHER, self._last(_text_ids(documents))
+    def _notes(self, documents: list[Document]) -> list[tuple[str, str]]:
+        """Return notes on documents without their last change, or whose change has no entry."""
+        now, last = self._storage.clock.now() + SOON, self._last(_text_ids(documents))
         found = []
         for document in documents:
             entry, at = last.get(str(document["_id"])), document.get("ChangedAt")
@@ -201,28 +190,17 @@ class Scan:
             # All on one index, which is read backwards.
             {"$match": {"Subject.Id": {"$in": ids}}},
             {"$sort": {"Subject.Id": -1, "At": -1}},
-            {"$group": {"_id": "$Subject.Id", **{name: {"$first": f"${name}"} for name in READ}}},
+            {
+                "$group": {
+                    "_id": "$Subject.Id",
+                    "At": {"$first": "$At"},
+                    "Version": {"$first": "$Version"},
+                }
+            },
         ]
         return {entry["_id"]: entry for entry in self._db[HISTORY.name].aggregate(stages)}
 
-    def check_deletions(self) -> None:
-        """Report deleted players whose copy should exist, but does not."""
-        kept = {"$not": {"$lt": self._storage.clock.now() + EXPIRE_TOGETHER}}
-        deletions = {"Operation": DELETE.name, "IsErased": {"$ne": True}, "ExpiresAt": kept}
-        found = self._db[HISTORY.name].find(deletions, ["Subject", "At"], sort=[("_id", 1)])
-        for some in bulk.batches(found, BATCH_SIZE):
-            entries = {entry["Subject"]["Id"]: entry for entry in some}
-            for id_ in self._run(partial(self._lost, {*entries})):
-                self._report.add_lost_player(entries[id_])
-
-    def _lost(self, ids: set[str]) -> list[str]:
-        for name in (PLAYERS.name, DELETED_PLAYERS.name):
-            ids = ids - self._existing(name, ids)
-        # A game may have deleted a player that was restored.
-        last = self._last([*ids])
-        return [id_ for id_ in sorted(last) if last[id_]["Operation"] == DELETE.name]
-
-    def check_bags(self) -> None:
+    def _check_bags(self) -> None:
         """Note the bags that are in no slot, at one moment."""
         with self._storage.snapshot() as session:
             carried = {

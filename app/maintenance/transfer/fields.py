@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError, fields, pre_load, validate
 
-from app.core.naming import NIL, parse_guid
+from app.core.types import Document
 from app.http.api import Schema
-from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer, List, Moment, Text
+from app.http.fields import MESSAGES, Flag, Guid, Integer, List, Moment, Text
 from app.users import domain as users
 from app.users.notes.domain import MOST_NOTES
 from app.users.notes.schemas import LONGEST_NOTE
-
-
-def is_assigned_guid(value: Any) -> bool:
-    """Tell whether a value is a guid other than the nil guid, which refers to nothing."""
-    return isinstance(value, str) and parse_guid(value) not in (None, NIL)
 
 
 def integers(length: int) -> List:
@@ -24,63 +19,39 @@ def integers(length: int) -> List:
     return List(Integer(), validate=length_check)
 
 
-class SpellList(fields.Field[dict[str, str]]):
-    """A list of known spells, loaded into the stored map from slot to spell."""
+class RecordMap(fields.Field[Document]):
+    """A list of records of two fields, loaded into the stored map from the first to the second.
+
+    Its records are no Nested: a game saves hundreds of them with each player.
+    """
 
     default_error_messages = {
         **MESSAGES,
-        "invalid": "Must be a list of records with a Slot from 0 to {last} and a SpellId, a guid.",
-        "twice": "Must contain each slot and each spell once.",
+        "invalid": "Must be a list of records with a valid {name} and a valid {value}.",
+        "twice": "Must contain each {name} once.",
     }
 
-    def __init__(self, size: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._size = size
+    def __init__(self, **pair: fields.Field[Any]) -> None:
+        super().__init__()
+        self._pair = pair
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, str]:
-        if not isinstance(value, list) or not all(self._is_spell(spell) for spell in value):
-            raise self.make_error("invalid", last=self._size - 1)
-        spells = {str(spell["Slot"]): spell["SpellId"].lower() for spell in value}
-        if len(set(spells.values())) < len(value):
-            raise self.make_error("twice")
-        return spells
-
-    def _is_spell(self, spell: Any) -> bool:
-        return (
-            isinstance(spell, dict)
-            and spell.keys() == {"Slot", "SpellId"}
-            and type(spell["Slot"]) is int
-            and 0 <= spell["Slot"] < self._size
-            and is_assigned_guid(spell["SpellId"])
-        )
-
-
-class VariableList(fields.Field[dict[str, int | bool]]):
-    """A list of player variables, loaded into the stored map; 1 stays distinct from true."""
-
-    default_error_messages = {
-        **MESSAGES,
-        "invalid": "Must be a list of records with a guid VariableId and an int64 or bool Value.",
-        "twice": "Must contain each variable once.",
-    }
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, int | bool]:
-        if not isinstance(value, list) or not all(map(self._is_variable, value)):
-            raise self.make_error("invalid")
-        variables = {record["VariableId"].lower(): record["Value"] for record in value}
-        if len(variables) < len(value):
-            raise self.make_error("twice")
-        return variables
-
-    @staticmethod
-    def _is_variable(record: Any) -> bool:
-        return (
-            isinstance(record, dict)
-            and record.keys() == {"VariableId", "Value"}
-            and is_assigned_guid(record["VariableId"])
-            and type(record["Value"]) in (int, bool)
-            and -INT64 <= record["Value"] < INT64
-        )
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Document:
+        key, held = self._pair
+        invalid = self.make_error("invalid", name=key, value=held)
+        if not isinstance(value, list):
+            raise invalid
+        found = {}
+        for record in value:
+            if not isinstance(record, dict) or record.keys() != self._pair.keys():
+                raise invalid
+            try:
+                at = str(self._pair[key].deserialize(record[key]))
+                found[at] = self._pair[held].deserialize(record[held])
+            except ValidationError:
+                raise invalid from None
+        if len(found) < len(value):
+            raise self.make_error("twice", name=key)
+        return found
 
 
 class NoteRecord(Schema):
@@ -94,64 +65,43 @@ class NoteRecord(Schema):
     IsHidden = Flag()
 
 
-NOTES = NoteRecord(many=True)
-
-
-class NoteList(fields.Field[dict[str, Any]]):
+class NoteList(fields.Nested):
     """A list of notes, loaded into the stored map from id to note."""
 
     default_error_messages = {
         **MESSAGES,
-        "invalid": "Must be a list of records with an Id, an At, a UserId, a Name and a Text of "
-        f"{LONGEST_NOTE} characters at most.",
+        "type": "Must be a list of notes.",
         "twice": "Must contain each note once.",
-        "many": "Must contain at most {most} notes.",
     }
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        if not isinstance(value, list):
-            raise self.make_error("invalid")
-        if len(value) > MOST_NOTES:
-            raise self.make_error("many", most=MOST_NOTES)
-        try:
-            records = NOTES.load(value)
-        except ValidationError:
-            raise self.make_error("invalid") from None
+    def __init__(self) -> None:
+        most = validate.Length(max=MOST_NOTES, error=f"Must contain at most {MOST_NOTES} notes.")
+        super().__init__(NoteRecord(many=True), validate=most)
+
+    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Document:
+        records = super()._deserialize(value, *args, **kwargs)
         notes = {record.pop("Id"): record for record in records}
-        if len(notes) < len(value):
+        if len(notes) < len(records):
             raise self.make_error("twice")
         return notes
 
-    @staticmethod
-    def records(notes: Any) -> list[dict[str, Any]]:
-        """Return stored notes as records, the oldest first."""
-        records = [order_fields(NOTES, {"Id": id_, **note}) for id_, note in (notes or {}).items()]
-        return sorted(records, key=lambda note: (note["At"], note["Id"]))
+
+class _Aliases(Schema):
+    """The Power flags, in either set of names: one of them differs."""
+
+    @pre_load
+    def rename(self, data: Any, **_: Any) -> Any:
+        aliases = {"PersonalInformation": "ApiPersonalInformation"}
+        is_object = isinstance(data, dict)
+        return {aliases.get(name, name): data[name] for name in data} if is_object else data
 
 
-def order_fields(schema: Schema, record: dict[str, Any]) -> dict[str, Any]:
+PowerRecord = _Aliases.from_dict(
+    {name: Flag(load_default=False) for name in users.POWER_FLAGS}, name="PowerRecord"
+)
+
+
+def order_fields(schema: Schema, record: Document) -> Document:
     """Order the fields, so that equal documents make equal lines whatever order MongoDB keeps."""
     known = [name for name in schema.fields if name in record]
     return {name: record[name] for name in (*known, *sorted(record.keys() - known))}
-
-
-# There are two sets of names for the Power flags; these names differ.
-ALIASES = {"PersonalInformation": "ApiPersonalInformation"}
-
-
-class PowerField(fields.Field[dict[str, bool]]):
-    """Power flags, in either set of names."""
-
-    default_error_messages = {
-        **MESSAGES,
-        "invalid": "Must be an object of flags, each true or false.",
-        "unknown": "Must not contain '{name}'.",
-    }
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, bool]:
-        if not isinstance(value, dict) or not all(isinstance(v, bool) for v in value.values()):
-            raise self.make_error("invalid")
-        power: dict[str, bool] = {ALIASES.get(k, k): flag for k, flag in value.items()}  # type: ignore[misc]
-        for name in power.keys() - users.NO_POWER.keys():
-            raise self.make_error("unknown", name=name)
-        return {**users.NO_POWER, **power}

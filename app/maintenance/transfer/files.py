@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import glob
 import os
 import secrets
 import stat
@@ -20,9 +18,10 @@ from app.core.errors import Conflict
 def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
     """Open a file that is renamed to its path when it is complete; - is standard output.
 
-    A symlink at path is replaced, not followed: another user may have planted it.
+    A symlink at path is replaced, not followed: another user may have planted it. A program that is
+    killed leaves its unfinished file.
     """
-    if path == "-" or _is_stdout(path):
+    if path in ("-", "/dev/stdout"):
         mode = 0
         with suppress(OSError):
             mode = os.fstat(sys.stdout.fileno()).st_mode
@@ -35,22 +34,18 @@ def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    is_special = Path(path).exists() and not Path(path).is_file()
-    # Write directly to a device or a FIFO: a rename would replace it.
-    with Path(path).open("wb") if is_special else _renamed_when_complete(path, is_secret) as file:
-        yield file
-
-
-@contextmanager
-def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
+    if Path(path).exists() and not Path(path).is_file():
+        # Write directly to a device or a FIFO: a rename would replace it.
+        with Path(path).open("wb") as file:
+            yield file
+        return
     if not Path(path).parent.is_dir():
         raise Conflict(f"There is no folder {Path(path).parent}.")
-    _remove_abandoned(Path(path))
     # O_EXCL fails on an existing file and follows no symlink, so there is no TOCTOU race.
     temporary = Path(f"{path}.{secrets.token_hex(8)}.part")
-    mode = 0o600 if is_secret else 0o666
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -60,24 +55,3 @@ def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove the unfinished files of programs that were killed: nobody has locked them."""
-    for part in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 16}.part"):
-        with suppress(OSError):
-            # A file that another user has planted is neither followed nor waited for.
-            descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                part.unlink()
-            finally:
-                os.close(descriptor)
-
-
-def _is_stdout(path: str) -> bool:
-    """Tell whether a path, such as /dev/stdout, is the same file as standard output."""
-    try:
-        return os.path.samestat(Path(path).stat(), os.fstat(sys.stdout.fileno()))
-    except (OSError, AttributeError):  # no such file, or standard output is closed or replaced
-        return False

@@ -6,23 +6,33 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from marshmallow import INCLUDE, ValidationError, post_load, validate, validates, validates_schema
+from marshmallow import (
+    INCLUDE,
+    ValidationError,
+    fields,
+    post_load,
+    validate,
+    validates,
+    validates_schema,
+)
 
 from app.catalogue import domain as objects
 from app.core.errors import Invalid
 from app.core.naming import NAME_LENGTH
 from app.core.types import Document, whole
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, PasswordHash, Text
-from app.http.lists import OneOf
-from app.maintenance.transfer.fields import (
-    NoteList,
-    PowerField,
-    SpellList,
-    VariableList,
-    integers,
-    order_fields,
+from app.http.fields import (
+    Flag,
+    Guid,
+    Integer,
+    List,
+    Moment,
+    PasswordHash,
+    Text,
+    VariableValue,
 )
+from app.http.lists import OneOf
+from app.maintenance.transfer.fields import NoteList, PowerRecord, RecordMap, integers, order_fields
 from app.players import domain as players
 from app.players.items import domain as items
 from app.players.items.schemas import SlotList
@@ -36,8 +46,8 @@ from app.users import domain as users
 LARGEST_OBJECT = 256 * 1024
 
 
-class SizedRecord(Schema):
-    """A record with fields whose limits are settings."""
+class Record(Schema):
+    """A record; the limits of some fields are settings."""
 
     # The longest line, in bytes; MongoDB limits documents separately.
     largest: int | None = None
@@ -52,9 +62,21 @@ class SizedRecord(Schema):
     def sized_fields(_: Mapping[str, int]) -> Document:
         return {}
 
+    def document(self, record: Document, now: datetime | None, version: int) -> Document:
+        """Return the document that a loaded record is stored as."""
+        stored = dict(record)
+        return {"_id": stored.pop("Id"), **stored}
 
-class NamedRecord(SizedRecord):
-    """A record with the name of a player or an account."""
+    def record(self, document: Document) -> Document:
+        """Return a stored document with the fields that an import accepts."""
+        known = {name: document[name] for name in self.fields if name in document}
+        return order_fields(self, {**known, "Id": document["_id"]})
+
+
+class NamedRecord(Record):
+    """A record with the name of a player or an account, and notes about it."""
+
+    Notes = NoteList()
 
     @validates("Name")
     def has_a_usable_name(self, value: str, data_key: str) -> None:
@@ -63,8 +85,17 @@ class NamedRecord(SizedRecord):
         except Invalid as error:
             raise ValidationError(str(error)) from None
 
+    def record(self, document: Document) -> Document:
+        record = super().record(document)
+        notes = [{"Id": id_, **note} for id_, note in (record.pop("Notes", None) or {}).items()]
+        if not notes:
+            return record
+        notes.sort(key=lambda note: (note["At"], note["Id"]))
+        schema = self.fields["Notes"].schema  # type: ignore[attr-defined] # a NoteList's
+        return {**record, "Notes": [order_fields(schema, note) for note in notes]}
 
-class OpenRecord(SizedRecord):
+
+class OpenRecord(Record):
     """A record whose unknown fields, which games may add, are kept."""
 
     class Meta(Schema.Meta):
@@ -91,12 +122,14 @@ class OpenRecord(SizedRecord):
 
     def record(self, document: Document) -> Document:
         """Return a stored document without internal fields, and with unknown ones as JSON."""
-        record = {name: value for name, value in document.items() if name not in self.internal}
+        record = {
+            name: value if name in self.fields else to_json(value)
+            for name, value in document.items()
+            if name not in self.internal
+        }
         # Overwrites a field 'Id' that a game may have added: the id is _id.
         record["Id"] = record.pop("_id")
-        for name in record.keys() - self.fields.keys():
-            record[name] = to_json(record[name])
-        return record
+        return order_fields(self, record)
 
 
 class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
@@ -105,15 +138,14 @@ class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc]
 
     BaseStats = integers(5)
     StatPointAllocations = integers(5)
-    Variables = VariableList()
-    Notes = NoteList()
+    Variables = RecordMap(VariableId=Guid(), Value=VariableValue())
 
     @staticmethod
     def sized_fields(sizes: Mapping[str, int]) -> Document:
         return {
             "Inventory": SlotList(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
             "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
-            "Spells": SpellList(sizes["SPELLS_SIZE"]),
+            "Spells": RecordMap(Slot=Integer(0, sizes["SPELLS_SIZE"] - 1), SpellId=Guid()),
         }
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
@@ -131,14 +163,15 @@ class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc]
 
     def record(self, document: Document) -> Document:
         record = super().record(document)
-        for name in ("Inventory", "Bank"):
-            record[name] = _slot_list(record.get(name, {}))
-        record["Spells"] = spells.known_spells(record.get("Spells", {}))
-        record["Variables"] = variables.variable_records(record.get("Variables", {}))
-        return order_fields(self, _with_note_list(record))
+        return record | {
+            "Inventory": _slot_list(record.get("Inventory", {})),
+            "Bank": _slot_list(record.get("Bank", {})),
+            "Spells": spells.known_spells(record.get("Spells", {})),
+            "Variables": variables.variable_records(record.get("Variables", {})),
+        }
 
 
-class BagRecord(SizedRecord):
+class BagRecord(Record):
     omits = "history"
 
     Id = Guid(required=True)
@@ -154,12 +187,11 @@ class BagRecord(SizedRecord):
             raise ValidationError("Must be below SlotCount.", "Slots")
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        stored = {"SlotCount": record["SlotCount"], "Slots": items.slot_map(record["Slots"])}
-        return {"_id": record["Id"], **stored, "Version": version}
+        slots = items.slot_map(record["Slots"])
+        return super().document({**record, "Slots": slots, "Version": version}, now, version)
 
     def record(self, document: Document) -> Document:
-        slots = _slot_list(document["Slots"])
-        return {"Id": document["_id"], "SlotCount": document["SlotCount"], "Slots": slots}
+        return super().record({**document, "Slots": _slot_list(document["Slots"])})
 
 
 class UserRecord(NamedRecord):
@@ -173,7 +205,7 @@ class UserRecord(NamedRecord):
     Id = Guid(required=True)
     Name = Text(required=True)
     Email = Text(required=True)
-    Power = PowerField(load_default=lambda: dict(users.NO_POWER))
+    Power = fields.Nested(PowerRecord, load_default=lambda: dict(users.NO_POWER))
     Password = PasswordHash()
     PasswordHash = Text(
         allow_none=True,
@@ -190,7 +222,6 @@ class UserRecord(NamedRecord):
     BannedBy = Text(allow_none=True)
     BanByAddress = Flag()
     CreationDate = Moment()
-    Notes = NoteList()
     # Accepted and ignored: a code expires within minutes, long before the file is imported.
     PasswordResetCode = Text(allow_none=True)
 
@@ -200,16 +231,12 @@ class UserRecord(NamedRecord):
             raise ValidationError("Must be an email address.")
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        fields = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
-        return users.user_document({"CreationDate": now, **fields}, version)
+        stored = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
+        return users.user_document({"CreationDate": now, **stored}, version)
 
     def record(self, document: Document) -> Document:
-        # An import refuses other fields.
-        record = {name: document[name] for name in self.fields if name in document}
-        record["Id"] = document["_id"]
-        flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
-        record["Power"] = {**flags, **record["Power"]}
-        return order_fields(self, _with_note_list(record))
+        power = {**users.NO_POWER, **document["Power"]}
+        return super().record({**document, "Power": power})
 
 
 class ObjectRecord(OpenRecord):
@@ -243,11 +270,8 @@ class ObjectRecord(OpenRecord):
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
         return objects.object_document(record, version)
 
-    def record(self, document: Document) -> Document:
-        return order_fields(self, super().record(document))
 
-
-class ErasureRecord(SizedRecord):
+class ErasureRecord(Record):
     """An erasure: the ids by which db check finds erased people in a restored backup."""
 
     Id = Guid(required=True)
@@ -257,16 +281,6 @@ class ErasureRecord(SizedRecord):
     Players = List(Guid(), load_default=list)
     Bags = List(Guid(), load_default=list)
 
-    def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        fields = dict(record)
-        return {"_id": fields.pop("Id"), **fields}
-
-    def record(self, document: Document) -> Document:
-        known = {name: document.get(name) for name in self.fields if name != "Id"}
-        return {"Id": document["_id"], **known}
-
-
-Record = PlayerRecord | BagRecord | UserRecord | ObjectRecord | ErasureRecord
 
 RECORDS: dict[str, type[Record]] = {
     "users": UserRecord,
@@ -282,8 +296,3 @@ def _slot_list(slots: Document) -> list[Document]:
     if not all(items.is_readable(number, slot) for number, slot in slots.items()):
         raise ValueError("a slot cannot be read")
     return items.filled(slots)
-
-
-def _with_note_list(record: Document) -> Document:
-    notes = NoteList.records(record.pop("Notes", None))
-    return {**record, "Notes": notes} if notes else record

@@ -68,7 +68,7 @@ def export_documents(
     order = "NameKey" if kind in ("users", "players") else "_id"
     count = storage.db[kind].estimated_document_count()
     with progress(f"Writing {kind}", count) as advance:
-        for document in bulk.read_all(storage.db[kind], order, []):
+        for document in bulk.read_all(storage.db[kind], order):
             id_ = document["_id"]
             try:
                 file.write(encode(record.record(document)) + b"\n")

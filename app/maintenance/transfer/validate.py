@@ -32,7 +32,7 @@ UNIQUE = {
 }
 # How an account signs in. A record without a password keeps the stored one.
 SIGN_IN = ("PasswordHash", "Email")
-HASH_BATCH_SIZE = 64
+BATCH_SIZE = 64
 # MongoDB limits the nesting of documents to about a hundred levels.
 DEEPEST = 80
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -55,7 +55,7 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str
         accounts = staff.walk("Roles", "GroupRoles", *SIGN_IN)
         of_staff = {user["_id"]: user for user in accounts if role_names(user)}
     for number, document in _documents(kind, file):
-        if isinstance(document, str):
+        if isinstance(document, Invalid):
             yield f"Line {number}: {document}"
             continue
         held = of_staff.get(document["_id"])
@@ -88,60 +88,48 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str
             )
 
 
-def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str]]:
-    """Yield the number of each line with its document, or with a sentence that names its fault."""
-    record = RECORDS[kind](current_app.config)
-    version = fresh_version()
-    with progress(f"Checking {kind}", _size(file)) as advance:
+def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | Invalid]]:
+    """Yield the number of each line with its document, or with its fault."""
+    record, version = RECORDS[kind](current_app.config), fresh_version()
+    # Threads have no application.
+    users, matches, hash_anew = storage.db["users"], passwords.matches, passwords.hash
+
+    def read(line: bytes) -> Document | Invalid:
+        try:
+            values = parse_line(line, record)
+        except Invalid as fault:
+            return fault
+        if kind == "users" and "Password" in values:
+            stored = users.find_one({"_id": values["Id"]}, ["PasswordHash"]) or {}
+            former, password = stored.get("PasswordHash"), values["Password"]
+            # The same password is no change: an import may be repeated.
+            is_same = former and matches(former, password)
+            values["PasswordHash"] = former if is_same else hash_anew(password)
+        return record.document(values, None, version)
+
+    with progress(f"Checking {kind}", _size(file)) as advance, ThreadPoolExecutor() as pool:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
-        for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
-            values = [_parse_line(line, record) for _, line in batch]
-            if kind == "users":
-                _add_password_hashes([value for value in values if isinstance(value, dict)])
-            for (number, line), value in zip(batch, values, strict=True):
-                if isinstance(value, str):
-                    yield number, value
-                else:
-                    document = record.document(value, None, version)
-                    yield number, document
+        for batch in bulk.batches(numbered, BATCH_SIZE):
+            # argon2 releases the GIL, so threads use all cores.
+            documents = pool.map(read, [line for _, line in batch])
+            for (number, line), document in zip(batch, documents, strict=True):
+                yield number, document
                 advance(len(line))
 
 
-def _add_password_hashes(users: list[Document]) -> None:
-    changed = [user for user in users if "Password" in user]
-    found = storage.db["users"].find({"_id": {"$in": [u["Id"] for u in changed]}}, ["PasswordHash"])
-    stored = {user["_id"]: user.get("PasswordHash") for user in found}
-
-    # Threads have no application.
-    matches, hash_anew = passwords.matches, passwords.hash
-
-    def hash_of(user: Document) -> str:
-        former, password = stored.get(user["Id"]), user["Password"]
-        # The same password is no change: an import may be repeated.
-        return former if former and matches(former, password) else hash_anew(password)
-
-    # argon2 releases the GIL, so threads use all cores.
-    with ThreadPoolExecutor() as pool:
-        for user, password_hash in zip(changed, pool.map(hash_of, changed), strict=True):
-            user["PasswordHash"] = password_hash
-
-
-def _parse_line(line: bytes, record: Record) -> Document | str:
-    """Return the loaded values of a line, or a sentence that names its fault."""
+def parse_line(line: bytes, record: Record) -> Document:
+    """Return the loaded values of a line, or raise Invalid."""
     if record.largest and len(line) > record.largest:
-        return f"it is longer than {record.largest} bytes."
+        raise Invalid(f"it is longer than {record.largest} bytes.")
     try:
         values = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
-        return f"it is not valid JSON: {error}."
+        raise Invalid(f"it is not valid JSON: {error}.") from None
     if not isinstance(values, dict):
-        return "it is not a JSON object."
+        raise Invalid("it is not a JSON object.")
     if is_deep(values, DEEPEST):
-        return f"it is nested more than {DEEPEST} levels deep."
-    try:
-        loaded: Document = load(record, values, record.unknown)
-    except Invalid as error:
-        return str(error)
+        raise Invalid(f"it is nested more than {DEEPEST} levels deep.")
+    loaded: Document = load(record, values, record.unknown)
     return loaded
 
 
