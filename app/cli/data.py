@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from functools import partial
 from typing import IO
@@ -14,8 +13,8 @@ from flask.cli import with_appcontext
 from app.cli.intents import intent, reason_option
 from app.core.errors import Conflict
 from app.http.context import current
-from app.maintenance.backup import long_backup, write_backup
-from app.maintenance.demo.seed import holds_other_players, seed_world
+from app.maintenance.backup import write_backup
+from app.maintenance.demo.seed import seed_world
 from app.maintenance.restore import restore_backup
 from app.maintenance.store import require_snapshots
 from app.maintenance.transfer.files import open_output
@@ -41,10 +40,9 @@ passwords = current(Passwords)
 @click.command()
 @click.option("--players", type=click.IntRange(0), default=500, show_default=True)
 @click.option("--users", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--yes", is_flag=True, help="Add to a database with other players without asking.")
 @click.option("--into-production", is_flag=True, help="Allow it in production.")
 @with_appcontext
-def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
+def seed(players: int, users: int, into_production: bool) -> None:
     """Fill the database with a demo world.
 
     The same numbers create the same players, users, bags and catalogue. Seeding again adds only
@@ -55,12 +53,6 @@ def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
             "seed is not for production: the password of its accounts is public. To seed anyway, "
             "use --into-production."
         )
-    if not yes and holds_other_players(storage, players):
-        sentence = f"The database '{storage.db.name}' contains players that seed did not create."
-        # A script cannot answer a prompt: it must pass --yes.
-        if not sys.stdin.isatty():
-            raise Conflict(f"{sentence} Use --yes to add to them.")
-        click.confirm(f"{sentence} Add to them?", abort=True)
     seed_world(storage, passwords, players, users)
     click.echo(f"Seeded {players} players and {users} users.")
 
@@ -99,8 +91,6 @@ def backup(path: str) -> None:
     appears when it is complete. The service and the game may keep running. - is standard output.
     """
     require_snapshots(storage)
-    if warning := long_backup(storage):
-        click.echo(f"Warning: {warning}", err=True)
     with open_output(path, is_secret=True) as file:
         count = write_backup(storage, file)
     click.echo(f"Backed up {count:,} documents of '{storage.db.name}'.", err=True)

@@ -21,7 +21,7 @@ from app.storage import bulk
 from app.storage.client import LONG_WORK_SECONDS, Storage
 from app.storage.events import LEASE, LEASE_TIME, LOCKS
 from app.storage.fence import ERASURES
-from app.storage.schema.migrations import RESTORING, VERSIONS, version_of
+from app.storage.schema.migrations import RESTORING, VERSIONS
 from app.storage.schema.upgrade import GONE_OF_ERASURES
 
 BATCH = 1000
@@ -67,58 +67,30 @@ class Collection(NamedTuple):
         return "viewOn" in self.options
 
 
-class Snapshot:
-    """All collections of a database at one moment."""
-
-    def __init__(self, db: Database[Document], session: ClientSession) -> None:
-        self._db, self._session = db, session
-        # The first read fixes the moment, so collections are listed after it.
-        self.schema_version = version_of(db, session)
-        self._listed = {found["name"]: found for found in _list_collections(db)}
-        self.collections = [
-            Collection(
-                name,
-                found["options"],
-                []
-                if found["type"] == "view"
-                else [dict(index) for index in db[name].list_indexes()],
-            )
-            for name, found in self._listed.items()
-        ]
-
-    def count(self) -> int:
-        """Return about how many documents there are."""
-        stored = (self._db[c.name] for c in self.collections if not c.is_view)
-        return sum(collection.estimated_document_count() for collection in stored)
-
-    def batches(self, collection: Collection) -> Iterator[tuple[int, bytes]]:
-        """Yield the documents of a collection in raw batches, each with their number."""
-        # MongoDB has no snapshots of capped collections, which only a game may have.
-        session = None if collection.options.get("capped") else self._session
-        documents = self._db[collection.name]
-        found = documents.find_raw_batches({}, batch_size=BATCH, session=session)
-        for batch in cast(Iterator[bytes], found):
-            count = position = 0
-            while position < len(batch):
-                position += int.from_bytes(batch[position : position + 4], "little")
-                count += 1
-            yield count, batch
-
-    def check(self) -> None:
-        """Raise SnapshotLost if a collection was dropped, which then seems to be empty."""
-        now = {found["name"]: found["info"].get("uuid") for found in _list_collections(self._db)}
-        if any(now.get(n, 0) != found["info"].get("uuid") for n, found in self._listed.items()):
-            raise SnapshotLost
+def read_batches(
+    db: Database[Document], session: ClientSession, collection: Collection
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the documents of a collection in raw batches, each with their number."""
+    # MongoDB has no snapshots of capped collections, which only a game may have.
+    at = None if collection.options.get("capped") else session
+    found = db[collection.name].find_raw_batches({}, batch_size=BATCH, session=at)
+    for batch in cast(Iterator[bytes], found):
+        count = position = 0
+        while position < len(batch):
+            position += int.from_bytes(batch[position : position + 4], "little")
+            count += 1
+        yield count, batch
 
 
 @contextmanager
-def snapshot(db: Database[Document]) -> Iterator[Snapshot]:
+def snapshot(db: Database[Document]) -> Iterator[ClientSession]:
+    """Yield a session whose reads all see one moment, which the first read fixes."""
     try:
         with (
             pymongo.timeout(LONG_WORK_SECONDS),
             db.client.start_session(snapshot=True) as session,
         ):
-            yield Snapshot(db, session)
+            yield session
     except OperationFailure as error:
         if error.code in SNAPSHOT_LOST:
             raise SnapshotLost from error
@@ -128,16 +100,6 @@ def snapshot(db: Database[Document]) -> Iterator[Snapshot]:
 def require_snapshots(storage: Storage) -> None:
     if storage.is_mock:
         raise Conflict("mongomock has no snapshots: backup and restore need a real MongoDB.")
-
-
-def snapshot_seconds(db: Database[Document]) -> int | None:
-    """Return how long MongoDB keeps a snapshot; None if this account may not know."""
-    try:
-        return int(
-            db.client.admin.command({"getParameter": 1, SNAPSHOT_WINDOW: 1})[SNAPSHOT_WINDOW]
-        )
-    except OperationFailure:
-        return None
 
 
 def as_json(value: Any) -> Any:
@@ -161,7 +123,7 @@ def make_room(db: Database[Document], replace: str | None) -> None:
         if time.monotonic() > deadline:
             raise ServiceRunning(db.name)
         time.sleep(PAUSE_SECONDS)
-    found = {collection["name"] for collection in _list_collections(db)}
+    found = {collection.name for collection in list_collections(db)}
     with pymongo.timeout(LONG_WORK_SECONDS):
         if RESTORING not in found:
             # What db init writes may be there.
@@ -209,7 +171,12 @@ def end_restore(db: Database[Document]) -> None:
     db.drop_collection(RESTORING)
 
 
-def _list_collections(db: Database[Document]) -> list[Document]:
+def list_collections(db: Database[Document]) -> list[Collection]:
     """Return all collections and views but MongoDB's own."""
-    found = db.list_collections()
-    return [dict(c) for c in found if not c["name"].startswith("system.")]
+    found = []
+    for listed in db.list_collections():
+        name, is_view = listed["name"], listed["type"] == "view"
+        if not name.startswith("system."):
+            indexes = [] if is_view else [dict(index) for index in db[name].list_indexes()]
+            found.append(Collection(name, listed["options"], indexes))
+    return found

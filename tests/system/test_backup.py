@@ -3,8 +3,6 @@
 Export and import: test_round_trip.py.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 import re
@@ -215,7 +213,6 @@ def test_a_backup_says_what_it_is_of(quartermaster, used_world, file):
     assert re.match(r"\d+\.\d+", manifest["Release"])
     entries = {entry["Name"]: entry for entry in manifest["Collections"]}
     assert entries["users"]["Count"] == used_world.users.count_documents({})
-    assert entries["users"]["SHA256"] == hashlib.sha256(raw).hexdigest()
     assert raw == b"".join(d.raw for d in used_world.get_collection("users", RAW).find())
 
 
@@ -336,7 +333,7 @@ def test_a_database_of_a_newer_release_is_replaced_for_a_rollback(quartermaster,
 
 
 def rewrite(file, change, **more):
-    """Change the manifest of a backup, and add members; its checksums stay right."""
+    """Change the manifest of a backup, and members; the checksums of the zip file are right."""
     with zipfile.ZipFile(file) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     members |= {f"{name}.bson": content for name, content in more.items()}
@@ -371,7 +368,7 @@ def check(real_storage, monkeypatch):
     return check
 
 
-UNUSABLE = (restore.NoBackup, restore.DamagedBackup, restore.BackupTooNew)
+UNUSABLE = (restore.NoBackup, restore.OtherRelease)
 
 
 def test_a_wrong_file_is_refused(into_other, quartermaster, other, tmp_path):
@@ -399,7 +396,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(quartermaster, check, file, 
         check(file)
 
 
-def test_counts_checksums_and_sizes_of_documents_are_checked(quartermaster, check, file, real_db):
+def test_counts_and_sizes_of_documents_are_checked(quartermaster, check, file, real_db):
     real_db.players.insert_one(make_player())
     succeed(quartermaster("backup", file))
     good = file.read_bytes()
@@ -408,15 +405,10 @@ def test_counts_checksums_and_sizes_of_documents_are_checked(quartermaster, chec
         return next(each for each in manifest["Collections"] if each["Name"] == "players")
 
     def with_documents(content):
-        def change(manifest):
-            digest = hashlib.sha256(content).hexdigest()
-            players_of(manifest).update(SHA256=digest, Count=1)
-
-        rewrite(file, change, players=content)
+        rewrite(file, lambda manifest: players_of(manifest).update(Count=1), players=content)
 
     wrong = [
         lambda: rewrite(file, lambda manifest: players_of(manifest).update(Count=2)),
-        lambda: rewrite(file, lambda manifest: players_of(manifest).update(SHA256="0" * 64)),
         lambda: rewrite(file, lambda manifest: players_of(manifest).update(Name="lost")),
         lambda: rewrite(file, lambda manifest: players_of(manifest).pop("Options")),
         lambda: with_documents((17 * 2**20).to_bytes(4, "little") + bytes(17 * 2**20 - 4)),
@@ -427,13 +419,12 @@ def test_counts_checksums_and_sizes_of_documents_are_checked(quartermaster, chec
     for damage in wrong:
         file.write_bytes(good)
         damage()
-        with pytest.raises(restore.DamagedBackup):
+        with pytest.raises(restore.NoBackup):
             check(file)
 
 
 CRAFTED = {
     "text for the version": {"SchemaVersion": "x"},
-    "negative version": {"SchemaVersion": -1},
     "no version": {"SchemaVersion": None},
     "a version from before 0.3.0": {"SchemaVersion": FIRST - 1},
     "text for the format": {"Format": "1"},
@@ -441,9 +432,6 @@ CRAFTED = {
     "no collections": {"Collections": None},
     "nameless collection": {"Collections": [{"Count": 0}]},
     "text for a count": {"Collections": [{"Name": "players", "Count": "1"}]},
-    "no time": {"At": None},
-    "large manifest": {"Padding": "x" * 2**20},
-    "unnamed members": {"Collections": []},
 }
 
 
@@ -455,16 +443,16 @@ def test_a_crafted_file_is_refused_by_a_sentence(quartermaster, into_other, othe
     assert other.list_collection_names() == []
 
 
-def test_what_the_manifest_does_not_name_once_is_refused(quartermaster, check, file):
+def test_a_damaged_byte_anywhere_in_the_documents_is_noticed(quartermaster, check, file, real_db):
+    real_db.players.insert_many([make_player() for _ in range(20)])
     succeed(quartermaster("backup", file))
+    with zipfile.ZipFile(file) as archive:
+        begin = archive.getinfo("players.bson").header_offset + 70
     good = file.read_bytes()
-    rewrite(file, lambda _: None, evil=b"")
-    with pytest.raises(restore.NoBackup):
-        check(file)
-    file.write_bytes(good)
-    rewrite(file, lambda manifest: manifest["Collections"].append(manifest["Collections"][0]))
-    with pytest.raises(restore.NoBackup):
-        check(file)
+    for place in range(begin, begin + 400, 23):
+        file.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(restore.NoBackup):
+            check(file)
 
 
 def test_only_an_empty_database_is_written_to(into_other, quartermaster, other, file):
@@ -528,33 +516,6 @@ def test_a_snapshot_that_ends_too_soon_leaves_no_file(
     assert "There is no backup" in sentence
     assert [path.name for path in tmp_path.iterdir()] == ["backup.zip"]
     assert file.read_text() == "former"
-
-
-def test_a_collection_that_is_dropped_meanwhile_is_not_taken_for_empty(
-    quartermaster, real_db, tmp_path, file, monkeypatch
-):
-    real_db.worlds.insert_one({})
-    add = backup._add
-
-    def dropping_add(*arguments):
-        real_db.drop_collection("worlds")
-        return add(*arguments)
-
-    monkeypatch.setattr(backup, "_add", dropping_add)
-    assert "was created or dropped" in refused(quartermaster("backup", file))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_long_backup_is_announced(quartermaster, real_db, file, monkeypatch):
-    real_db.players.insert_many([make_player() for _ in range(200)])
-    assert "Warning" not in succeed(quartermaster("backup", file))
-    monkeypatch.setattr(backup, "BYTES_PER_SECOND", 100)
-    said = succeed(quartermaster("backup", file))
-    assert re.search(r"Warning: This backup may take \d{3,} seconds, and .* for 300\. ", said)
-    assert f"setParameter: 1, {WINDOW}: " in said
-    monkeypatch.setattr(backup, "snapshot_seconds", lambda _: None)
-    said = succeed(quartermaster("backup", file))
-    assert "for 300 unless that was changed, which this account may not see." in said
 
 
 # Kills
@@ -673,15 +634,7 @@ def test_kill_9_of_a_backup_leaves_the_former_and_of_a_restore_what_can_be_repea
     (part,) = tmp_path.glob("backup.zip.*.part")
     assert "Nothing was written." in refused(into_other("restore", part))
 
-    # Other programs write these, or nobody has locked them.
-    theirs, others = (tmp_path / f"backup.zip{name}" for name in (f".{'a' * 16}.part", ".part"))
-    others.touch()
-    with theirs.open("wb") as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        succeed(quartermaster("backup", file))
-        assert {*tmp_path.glob("*.part")} == {theirs, others}
     succeed(quartermaster("backup", file))
-    assert [*tmp_path.glob("*.part")] == [others]
     settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": OTHER}
     process = start(tmp_path, "restore", file, **settings)
     wait_until(lambda: other.players.find_one({}, ["_id"]))

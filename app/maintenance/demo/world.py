@@ -6,8 +6,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.core.naming import name_key
 from app.core.types import Document
@@ -51,9 +50,25 @@ class World:
         self._now = now
         self._password_hash = password_hash
         self._defaults = players.defaults(EPOCH)
+        # What players have, to pick from, so that hundreds of thousands are made in seconds. There
+        # are enough combinations that no two players look alike.
+        rng = random.Random("belongings")  # nosec B311 # noqa: S311 (demo data, no secret)
+        self._inventories = [_slots(rng, 35, rng.randint(3, 14)) for _ in range(499)]
+        self._banks = [_slots(rng, 100, rng.randrange(12)) for _ in range(503)]
+        # By quarters of the levels: the higher a player, the more spells.
+        self._spells = [[_spells(rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)]
+        self._variables = [_variables(rng) for _ in range(211)]
 
     def users(self) -> Iterator[Document]:
-        return map(self._user, range(self._user_count))
+        for index in range(self._user_count):
+            name = user_name(index)
+            now = EPOCH + timedelta(seconds=index * 977 % (600 * DAY))
+            user = users.new_account(
+                guid("user", index), name, f"{name}@example.com", self._password_hash, now
+            )
+            if index % 40 == 7:
+                user |= {"IsMuted": True, "MuteReason": "Spamming in the market."}
+            yield user
 
     def players(self, count: int) -> Iterator[Document]:
         return map(self._player, range(count))
@@ -66,35 +81,22 @@ class World:
             bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
             yield {**bag, "Version": 0}
 
-    def guilds(self, players: int) -> Iterator[Document]:
+    def guilds(self, count: int) -> Iterator[Document]:
         """Yield guilds of twenty players each; the first member is the owner."""
         for index, name in enumerate(GUILD_NAMES):
-            places = range(index * GUILD_SIZE, min(players, (index + 1) * GUILD_SIZE))
+            members = range(index * GUILD_SIZE, min(count, (index + 1) * GUILD_SIZE))
             yield {
                 "_id": guid("guild", index),
                 "Name": name,
                 "NameKey": name_key(name),
                 "FoundingDate": EPOCH + timedelta(days=100 + index),
                 "Members": [
-                    {"PlayerId": guid("player", place), "Rank": int(place > places[0])}
-                    for place in places
+                    {"PlayerId": guid("player", member), "Rank": int(member > members[0])}
+                    for member in members
                 ],
-                "Variables": {
-                    guid("guildvariable", variable): (index + 1) * (len(variable) - 3)
-                    for variable in GUILD_VARIABLES
-                },
-                "Bank": belongings().banks[index],
+                "Variables": {guid("guildvariable", name): 3 + index for name in GUILD_VARIABLES},
+                "Bank": self._banks[index],
             }
-
-    def _user(self, index: int) -> Document:
-        name = user_name(index)
-        now = EPOCH + timedelta(seconds=index * 977 % (600 * DAY))
-        user = users.new_account(
-            guid("user", index), name, f"{name}@example.com", self._password_hash, now
-        )
-        if index % 40 == 7:
-            user |= {"IsMuted": True, "MuteReason": "Spamming in the market."}
-        return user
 
     def _player(self, index: int) -> Document:
         rng = random.Random(index)  # nosec B311 # noqa: S311 (demo data, no secret)
@@ -110,10 +112,10 @@ class World:
                 **_character(rng, level),
                 **self._presence(rng, index, created),
                 "PlayTimeSeconds": _below(rng, level * 7200),
-                "Inventory": self._inventory(rng, index),
-                "Bank": _pick(rng, belongings().banks),
-                "Spells": _pick(rng, belongings().spell_books[level // 25]),
-                "Variables": _pick(rng, belongings().variables),
+                "Inventory": _with_bag(_pick(rng, self._inventories), index),
+                "Bank": _pick(rng, self._banks),
+                "Spells": _pick(rng, self._spells[level // 25]),
+                "Variables": _pick(rng, self._variables),
             }
         )
 
@@ -133,14 +135,6 @@ class World:
             "Y": _below(rng, 26),
             "Dir": _below(rng, 4),
         }
-
-    def _inventory(self, rng: random.Random, index: int) -> Document:
-        slots = _pick(rng, belongings().inventories)
-        if not carries_bag(index):
-            return slots
-        free = next(str(slot) for slot in range(35) if str(slot) not in slots)
-        bag = {"ItemId": ITEM_IDS[BAG], "Quantity": 1, "BagId": guid("bag", index)}
-        return {**slots, free: bag}
 
 
 def _character(rng: random.Random, level: int) -> Document:
@@ -165,6 +159,14 @@ def _character(rng: random.Random, level: int) -> Document:
 
 def carries_bag(index: int) -> bool:
     return index % 10 == 3
+
+
+def _with_bag(slots: Document, index: int) -> Document:
+    if not carries_bag(index):
+        return slots
+    free = next(str(slot) for slot in range(35) if str(slot) not in slots)
+    bag = {"ItemId": ITEM_IDS[BAG], "Quantity": 1, "BagId": guid("bag", index)}
+    return {**slots, free: bag}
 
 
 def _below(rng: random.Random, end: int) -> int:
@@ -199,28 +201,3 @@ def _variables(rng: random.Random) -> Document:
         VARIABLE_IDS[name]: rng.random() < 0.5 if name in FLAGS else rng.randrange(500)
         for name in chosen
     }
-
-
-class Belongings(NamedTuple):
-    """What players have, to pick from."""
-
-    inventories: list[Document]
-    banks: list[Document]
-    # By quarters of the levels: the higher a player, the more spells.
-    spell_books: list[list[Document]]
-    variables: list[Document]
-
-
-@cache
-def belongings() -> Belongings:
-    """Return what all players share, so that hundreds of thousands are made in seconds.
-
-    There are enough combinations that no two players look alike.
-    """
-    rng = random.Random("belongings")  # nosec B311 # noqa: S311 (demo data, no secret)
-    return Belongings(
-        [_slots(rng, 35, rng.randint(3, 14)) for _ in range(499)],
-        [_slots(rng, 100, rng.randrange(12)) for _ in range(503)],
-        [[_spells(rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)],
-        [_variables(rng) for _ in range(211)],
-    )
