@@ -41,6 +41,7 @@ class Settings:
     # The number of worker processes.
     WORKERS: int = 2
     # The folder in which workers share their metrics, if another program than serve starts them.
+    # The files of workers that have ended stay until the next start.
     METRICS_DIR: str | None = None
     # The number of requests of a worker that use the database concurrently.
     THREADS: int = 8
@@ -48,7 +49,8 @@ class Settings:
     WORKER_TIMEOUT_SECONDS: int = 30
     # How long a stopping worker may take to finish running requests.
     GRACEFUL_TIMEOUT_SECONDS: int = 20
-    # The maximum number of open connections of a worker; further ones wait until one is closed.
+    # The maximum number of open connections of a worker; further ones wait. It needs as many open
+    # files, and some 200 for everything else.
     CONNECTIONS: int = 1000
     # The keep-alive timeout: how long a connection may be idle between two requests.
     KEEPALIVE_SECONDS: int = 65

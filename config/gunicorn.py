@@ -39,7 +39,6 @@ secure_scheme_headers: dict[str, str] = {}
 accesslog = None
 logger_class = "app.server.gunicorn_server.GunicornLogger"
 on_starting = "app.server.gunicorn_server.on_starting"
-on_reload = "app.server.gunicorn_server.limit_connections"
 pre_fork = "app.server.gunicorn_server.pre_fork"
 post_worker_init = "app.server.gunicorn_server.post_worker_init"
 child_exit = "app.server.gunicorn_server.child_exit"

@@ -126,8 +126,6 @@ INITIAL_LABELS: dict[Any, tuple[str, ...]] = {
     ERASURES: ("unfinished",),
 }
 
-# The number that gunicorn's master gives a worker before it forks it; elsewhere, the process id.
-worker_number: int | None = None
 _exposed = REGISTRY
 # Caches: looking up a labelled child costs more than incrementing it.
 _request_meters: dict[tuple[str, str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
@@ -198,7 +196,7 @@ def share(folder: str | None) -> None:
     _operation_observers.clear()
     if folder and _has_room(folder):
         os.environ[FOLDER_VARIABLE] = folder
-        values.ValueClass = values.MultiProcessValue(lambda: worker_number or os.getpid())
+        values.ValueClass = values.MultiProcessValue()
         _exposed = CollectorRegistry()
         _exposed.register(BUILD)
         MultiProcessCollector(_exposed, folder)

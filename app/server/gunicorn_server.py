@@ -7,15 +7,12 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 from prometheus_client.multiprocess import mark_process_dead
 
-import config
-from app.core import metrics
 from app.server import resources
 
 # gunicorn's warning about an invalid request: the reason, followed by the invalid part.
@@ -48,27 +45,10 @@ class GunicornServer(BaseApplication):
 
 def on_starting(server: Any) -> None:
     resources.raise_open_files()
-    limit_connections(server)
     server.metrics_folder = resources.make_metrics_folder()
 
 
-def limit_connections(server: Any) -> None:
-    """Limit the connections of a worker to what the limit of open files allows."""
-    wanted = server.cfg.worker_connections
-    allowed, limit = resources.connections(wanted, config.load().MONGODB_POOL_SIZE)
-    if allowed < wanted:
-        server.log.warning(
-            f"The limit of {limit} open files allows a worker {allowed} connections instead of "
-            f"{wanted}: raise it (LimitNOFILE= of systemd, ulimit -n), or lower QM_CONNECTIONS."
-        )
-        server.cfg.set("worker_connections", allowed)
-
-
 def pre_fork(server: Any, worker: Any) -> None:
-    # The first number that no worker has, so a worker continues the files of one that has ended. A
-    # scrape reads all files: named by process id, each replaced worker would make it slower.
-    taken = {other.number for other in server.WORKERS.values()}
-    worker.number = metrics.worker_number = next(n for n in count(1) if n not in taken)
     # The garbage collector writes to each object that it visits, so copy-on-write would copy the
     # memory that workers share with the master.
     gc.freeze()
@@ -85,7 +65,7 @@ def post_worker_init(worker: Any) -> None:
 
 
 def child_exit(server: Any, worker: Any) -> None:
-    mark_process_dead(worker.number, os.environ["QM_METRICS_DIR"])
+    mark_process_dead(worker.pid, os.environ["QM_METRICS_DIR"])
 
 
 def on_exit(server: Any) -> None:

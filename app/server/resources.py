@@ -12,14 +12,6 @@ from pathlib import Path
 
 import config
 
-# Open files of a worker that are not connections: logs, metrics, libraries, mail being sent.
-OWN_FILES = 64
-# The servers of a replica set, each with a connection pool and pymongo's monitors.
-SERVERS = 3
-MONITORS = 2
-# The minimum, even if the limit of open files is too low for it.
-LEAST_CONNECTIONS = 16
-
 # Parameters of mallopt, and their values.
 M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1024 * 1024
 M_ARENA_MAX, MOST_HEAPS = -8, 2
@@ -31,15 +23,6 @@ def raise_open_files() -> None:
     # Some systems report a hard limit that cannot be set.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def connections(wanted: int, pool_size: int) -> tuple[int, int]:
-    """Return the maximum number of connections of a worker, and the limit of open files."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
-        return wanted, limit
-    room = limit - OWN_FILES - SERVERS * (pool_size + MONITORS)
-    return max(LEAST_CONNECTIONS, min(wanted, room)), limit
 
 
 def save_memory() -> None:

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import errno
 import logging
-import multiprocessing
 import os
 import socket
 import time
-from collections.abc import Callable
-from pathlib import Path
-
-import click
 
 from app.core.errors import QuartermasterError
 from app.database import COLLECTIONS
@@ -34,13 +29,15 @@ from config.base import Settings
 log = logging.getLogger("quartermaster")
 
 RETRY_SECONDS = 0.1
+# How long the workers of a killed program may keep the address before they notice and exit.
+ORPHANED_WORKERS_SECONDS = 5
 
 
-def wait_for_address(settings: Settings, timeout_seconds: float) -> None:
-    """Raise a QuartermasterError if the address is still in use after the timeout."""
+def wait_for_address(settings: Settings) -> None:
+    """Raise a QuartermasterError if the address is still in use after some seconds."""
     if os.environ.get("LISTEN_PID") == str(os.getpid()):
         return  # socket activation: systemd already listens, and gunicorn inherits the socket
-    deadline = time.monotonic() + timeout_seconds
+    deadline = time.monotonic() + ORPHANED_WORKERS_SECONDS
     while fault := _listen_fault(settings):
         if time.monotonic() > deadline:
             raise QuartermasterError(fault)
@@ -66,20 +63,13 @@ def _listen_fault(settings: Settings) -> str | None:
 
 
 def _unix_socket_fault(path: str) -> str | None:
-    """Return why gunicorn cannot bind to a path; it replaces a socket without a listener."""
-    folder, cannot = Path(path).parent, f"Cannot listen on {path}: "
-    if not folder.is_dir():
-        return f"{cannot}there is no folder {folder}."
-    if Path(path).exists() and not Path(path).is_socket():
-        return f"{cannot}it exists and is not a socket."
+    """Return whether another program listens: gunicorn would take the path from it."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
+        except OSError:
             return None
-        except OSError as error:
-            return f"{cannot}{error.strerror or error}."
-    return f"{cannot}another program uses it. Choose another path with QM_SOCKET."
+    return f"Cannot listen on {path}: another program uses it. Choose another path with QM_SOCKET."
 
 
 def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
@@ -117,23 +107,8 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
         prepare_demo(storage, passwords)
 
 
-def announcer(settings: Settings, demo: bool) -> Callable[[], None] | None:
-    """Return the function that each worker calls once it is ready: the last prints the banner."""
-    if settings.ENV == "production":
-        return None
-    text, ready = banner(settings, demo), multiprocessing.Value("i", 0)
-
-    def count_and_print() -> None:
-        with ready.get_lock():
-            ready.value += 1
-            if ready.value == settings.WORKERS:
-                click.echo(text)
-
-    return count_and_print
-
-
 def banner(settings: Settings, demo: bool) -> str:
-    """Return the banner for the terminal: where the API is, and how to try it."""
+    """Return the banner for the terminal: where the API will be in a moment, and how to try it."""
     if settings.SOCKET:
         return f"Quartermaster serves the Unix socket {settings.SOCKET}\nCtrl-C stops it."
     host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST

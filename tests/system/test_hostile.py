@@ -4,20 +4,16 @@ One worker with few threads serves all of them, with the configuration of nginx 
 """
 
 import json
-import resource
 import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 
 import pytest
 
 from tests.factories import sha256
 from tests.hostile_bytes import DOORS, ROWS, SMUGGLED
 from tests.system import nginx
-from tests.system.fork_server import start
 from tests.system.nginx import parsed, proxying, read_all
-from tests.system.programs import workers_of
 
 pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
@@ -201,16 +197,3 @@ def test_slow_clients_hold_nobody_up(doors, attack):
         for _ in range(3):
             assert site.status("/healthz") == 200
             assert site.ask("POST", "/api/oauth/token", CREDENTIALS)[0] == 200
-
-
-def test_a_worker_takes_no_more_connections_than_it_may_open_files(serve):
-    with serve(start=partial(start, files=(64, 400)), **FEW) as server:
-        assert "400 open files allows a worker 234 connections instead of 1000" in (
-            server.output.read_text()
-        )
-        [worker] = workers_of(server)
-        assert resource.prlimit(worker, resource.RLIMIT_NOFILE) == (400, 400)
-        with ExitStack() as stack:
-            for _ in range(300):
-                stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-        assert workers_of(server) == {worker}

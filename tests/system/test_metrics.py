@@ -166,19 +166,6 @@ def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
 
 
 @pytest.mark.everything
-def test_files_do_not_pile_up_while_workers_come_and_go(tmp_path, temporary, settings):
-    with serving(tmp_path, **settings) as server:
-        for round_ in range(1, 11):
-            send(server, 10)
-            os.kill(next(iter(workers_of(server))), signal.SIGTERM)
-            starts = WORKERS + round_
-            wait_until(lambda n=starts: exposition(server).sum("worker_starts_total") == n)
-        assert counted(server) == 100
-        for kind in ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent"):
-            assert len(list(temporary.glob(f"*/{kind}*"))) <= WORKERS
-
-
-@pytest.mark.everything
 def test_two_runs_at_once_count_for_themselves(tmp_path, settings, temporary):
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:

@@ -70,15 +70,6 @@ def test_commands_in_another_terminal_find_the_running_server(demo):
     wait_until(lambda: total(demo) == 510)
 
 
-def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(demo):
-    refused = run(demo.folder, "serve", "--port", str(free_port()))
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: Another quartermaster (process {demo.pid}) already serves {demo.folder}; "
-        "stop it, or choose another folder with QM_DATA_DIR.\n"
-    )
-
-
 @pytest.mark.everything
 def test_the_demo_is_served_and_reloaded_and_ctrl_c_leaves_nothing_behind(tmp_path):
     # Nothing is killed for being late: what ends within a minute has ended by itself.
@@ -95,13 +86,6 @@ def test_the_demo_is_served_and_reloaded_and_ctrl_c_leaves_nothing_behind(tmp_pa
     # The supervisor gives up its lock a moment before it is gone.
     wait_until(lambda: not processes_with(str(tmp_path)))
     assert not processes_with(f"--port {server.port}")
-
-
-def test_every_worker_is_ready_when_the_banner_appears(serve, monkeypatch):
-    # What asks for readiness while the service starts sees the banner first.
-    monkeypatch.setattr("tests.system.programs.Service.is_ready", lambda _: True)
-    with serve(WORKERS="3") as server:
-        assert {server.status("/readyz") for _ in range(20)} == {200}
 
 
 def test_a_database_that_cannot_be_prepared_ends_the_start(tmp_path, mongodb_uri, real_storage):
@@ -145,22 +129,6 @@ def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(serve_so
             "Choose another path with QM_SOCKET.\n"
         )
     assert not Path(path).exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("file", "it exists and is not a socket."),
-        ("no/app.sock", "there is no folder {folder}/no."),
-        ("x" * 200, "AF_UNIX path too long."),
-    ],
-)
-def test_a_socket_that_cannot_be_made_is_said_in_a_sentence(tmp_path, name, reason):
-    (tmp_path / "file").touch()
-    settings = {"SOCKET": str(tmp_path / name), "TRUSTED_PROXIES": "1"}
-    refused = run(tmp_path, "serve", **settings, MONGODB_URI=NOWHERE)
-    reason = reason.format(folder=tmp_path)
-    assert refused.stderr == f"Error: Cannot listen on {tmp_path / name}: {reason}\n"
 
 
 def test_what_happens_before_the_first_request_is_logged_as_json_too(tmp_path):

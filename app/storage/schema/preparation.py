@@ -42,19 +42,17 @@ SERVES_ON = (
 
 # A byte of shared memory, set once any worker of this master was ready; None in other programs.
 _was_ready: mmap.mmap | None = None
-# Called when a worker is ready.
-_on_ready: Callable[[], None] | None = None
 
 
-def share_readiness(on_ready: Callable[[], None] | None) -> None:
+def share_readiness() -> None:
     """Share with the workers that this process forks whether one of them was ever ready.
 
     During a rolling upgrade, the new release migrates the database while the old one keeps serving.
     A worker that the old master forks meanwhile must serve, too: it runs the same code as its other
     workers. But a master that starts on a newer database must not serve.
     """
-    global _was_ready, _on_ready
-    _was_ready, _on_ready = mmap.mmap(-1, 1), on_ready
+    global _was_ready
+    _was_ready = mmap.mmap(-1, 1)
 
 
 def note_ready() -> None:
@@ -144,8 +142,6 @@ class Preparation:
     def _ready(self) -> None:
         self._storage.refuse_requests(False)
         note_ready()
-        if _on_ready is not None:
-            _on_ready()
 
     def _refuse(self, reason: str) -> str:
         """Refuse requests because the schema version differs, and return the reason."""
