@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 
 import orjson
@@ -13,7 +13,7 @@ from app.catalogue.store import Objects
 from app.core.penalties import BAN, is_in_force
 from app.core.types import Document, whole
 from app.http.context import current
-from app.http.json import json_response
+from app.http.json import encode
 from app.players.store import Players
 from app.users.store import Users
 
@@ -33,11 +33,23 @@ def complete_with(view: Callable[..., Any], complete: Complete) -> Callable[...,
     @functools.wraps(view)
     def completed(**path: Any) -> Response:
         response = cast(Response, view(**path))
-        answer = json_response(complete(orjson.loads(response.get_data())), response.status_code)
-        for name, value in response.headers:
-            if name not in ("Content-Type", "Content-Length"):
-                answer.headers[name] = value
-        return answer
+        response.set_data(encode(complete(orjson.loads(response.get_data()))))
+        return response
+
+    return completed
+
+
+def _each(complete: Callable[[list[Document]], list[Document]]) -> Complete:
+    """Return what completes the records of an answer: one record, a list or an envelope."""
+
+    def completed(answer: Any) -> Any:
+        if isinstance(answer, list):
+            return complete(answer)
+        if "Id" in answer:
+            return complete([answer])[0]
+        name = "entries" if "entries" in answer else "Values"
+        more: Document = {"Sort": [], "Extra": None} if "Total" in answer else {}
+        return {**more, **answer, name: complete(answer[name])}
 
     return completed
 
@@ -57,12 +69,11 @@ def _health(player: Document, field: str) -> float:
     return health if isinstance(health, int | float) else 0
 
 
-def _players(records: Iterable[Document]) -> list[Document]:
+def _players(records: list[Document]) -> list[Document]:
     return [_player(record) for record in records]
 
 
-def _users(records: Iterable[Document]) -> list[Document]:
-    records = list(records)
+def _users(records: list[Document]) -> list[Document]:
     ids = [record["Id"] for record in records]
     played = players.play_times(ids)
     accounts = users.get_many(ids, *BAN, "CreationDate")
@@ -95,17 +106,6 @@ def _bag(bag: Document) -> Document:
     return {**bag, "Slots": _slots(bag["Slots"])}
 
 
-def _paged(complete: Callable[[list[Document]], list[Document]]) -> Complete:
-    def page(answer: Document) -> Document:
-        return {"Sort": [], "Extra": None, **answer, "Values": complete(answer["Values"])}
-
-    return page
-
-
-def _legacy(complete: Callable[[list[Document]], list[Document]]) -> Complete:
-    return lambda answer: {**answer, "entries": complete(answer["entries"])}
-
-
 def data_type(variable: Document) -> int:
     """Return the data type of a variable: 1 is a boolean, 2 an integer, 3 a text, 4 a number.
 
@@ -117,19 +117,16 @@ def data_type(variable: Document) -> int:
     return 1 if isinstance(value, bool) else 3 if isinstance(value, str) else 2
 
 
+def _objects(records: list[Document]) -> list[Document]:
+    """Return objects; the Type of a variable is the number of its data type."""
+    return [_object(record) for record in records]
+
+
 def _object(record: Document) -> Document:
-    """Return an object; the Type of a variable is the number of its data type."""
+    if record.keys() == {"Key", "Value"}:
+        return {**record, "Value": _object(record["Value"])}
     is_variable = record["Type"].endswith("variable")
     return {**record, "Type": data_type(record)} if is_variable else record
-
-
-def _objects(answer: Document) -> Document:
-    """Return a list of objects, in any envelope."""
-    if "entries" in answer:
-        entries = [{**one, "Value": _object(one["Value"])} for one in answer["entries"]]
-        return {**answer, "entries": entries}
-    more: Document = {"Sort": [], "Extra": None} if "Total" in answer else {}
-    return {**more, **answer, "Values": [_object(record) for record in answer["Values"]]}
 
 
 def _both_cases(answer: Document) -> Document:
@@ -141,35 +138,42 @@ def _taught(answer: Document) -> Document:
     return {**answer, "Id": answer["SpellId"]}
 
 
-def _one(complete: Callable[[list[Document]], list[Document]]) -> Complete:
-    return lambda record: complete([record])[0]
-
-
 # The functions that complete responses, with the views of these.
 COMPLETED: tuple[tuple[Complete, tuple[str, ...]], ...] = (
-    (_player, ("Players.get_player", "Users.get_character")),
-    (_players, ("Users.list_characters",)),
     (
-        _paged(_players),
+        _each(_players),
         (
+            "Players.get_player",
+            "Users.get_character",
+            "Users.list_characters",
             "Players.list_players",
             "Players.rank_players",
             "Players.list_online_players_by_page",
+            "Players.list_online_players",
+            "Players.list_players_by_body",
             "Guilds.list_guild_members",
         ),
     ),
-    (_legacy(_players), ("Players.list_online_players", "Players.list_players_by_body")),
-    (_paged(_users), ("Users.list_users",)),
-    (_legacy(_users), ("Users.list_users_by_body",)),
-    (_one(_users), ("Users.get_user", "Users.change_email", "Users.manage_email")),
+    (
+        _each(_users),
+        (
+            "Users.list_users",
+            "Users.list_users_by_body",
+            "Users.get_user",
+            "Users.change_email",
+            "Users.manage_email",
+        ),
+    ),
     (_items, ("Items.get_items",)),
     (_slots, ("Items.get_inventory", "Items.get_bank", "Guilds.list_guild_bank")),
     (_bag, ("Items.get_bag",)),
-    (_objects, ("Catalogue.list_objects", "Catalogue.list_objects_by_body")),
-    (_object, ("Catalogue.get_object",)),
+    (
+        _each(_objects),
+        ("Catalogue.list_objects", "Catalogue.list_objects_by_body", "Catalogue.get_object"),
+    ),
     (_taught, ("Spells.teach_spell", "Spells.forget_spell")),
     (
-        _paged(list),
+        _each(list),
         (
             "Guilds.list_guilds",
             "Global variables.list_global_variables_by_page",
