@@ -19,7 +19,6 @@ from app.game.server import routes as game_server_routes
 from app.history import routes as history_routes
 from app.http import address, cors, errors, logs, probes
 from app.http.context import SERVICES, NoSessions
-from app.http.json import OrjsonProvider
 from app.http.openapi import docs_page
 from app.http.path_converters import CONVERTERS
 from app.http.tracing import RequestTracing, name_by_route
@@ -88,7 +87,6 @@ BLUEPRINTS = (
 def create_app(settings: Settings | None = None) -> Flask:
     """Return the application. Call it after the fork: pymongo's client is not fork-safe."""
     app = create_bare_app(settings)
-    app.json = OrjsonProvider(app)
     app.session_interface = NoSessions()
     app.logger.addFilter(name_by_route)
     app.url_map.strict_slashes = False

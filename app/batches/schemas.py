@@ -23,7 +23,6 @@ from app.http.lists import (
     CursorListArgs,
     CursorPageSchema,
     OneOf,
-    OperationName,
     SearchText,
     page_of,
 )
@@ -47,7 +46,7 @@ def row_args() -> Any:
             example=PLAYER,
             description="A character's name or id. Not for an undo.",
         ),
-        "Operation": OperationName(batch_operations, required=True, description="What to do."),
+        "Operation": OneOf(read=batch_operations, required=True, description="What to do."),
     }
     users: dict[str, list[str]] = {}
     for operation in batch_operations().values():
@@ -72,7 +71,7 @@ class ChosenChangesArgs(Schema):
         description="Changes by this username, user id or system user.",
     )
     Key = Text(validate=LOOKUP_LENGTH, description="The API key that made the change.")
-    Operation = OperationName(operation_names, description="The operation.")
+    Operation = OneOf(read=operation_names, description="The operation.")
     Item = Guid(description="An item, spell or variable that was requested or changed.")
     From = Moment(example="2026-01-30T00:00:00Z", description="The earliest time.")
     To = Moment(example="2026-01-31T00:00:00Z", description="The latest time, exclusive.")
@@ -193,7 +192,7 @@ class RowSchema(Schema):
             "description": "The player or user; null if there is none.",
         },
     )
-    Operation = OperationName(batch_operations, allow_none=True, example="give")
+    Operation = OneOf(read=batch_operations, allow_none=True, example="give")
     Arguments = fields.Dict(metadata={"example": {"ItemId": ITEM, "Quantity": 5}})
     Verdict = Text(example="ready", metadata={"enum": list(VERDICTS)})
     Why = or_null(Text, "Why it is refused: the message of the single call.")

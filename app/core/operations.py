@@ -178,8 +178,6 @@ class Operation:
     routes: dict[str, Route] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        if self.batch:
-            self._check_row()
         if (self.name, self.subject) in _DECLARED:
             raise IncompleteOperation(
                 f"The operation '{self.name}' of the subject '{self.subject}' is declared twice."
@@ -192,21 +190,6 @@ class Operation:
         _OBJECT_ARGUMENTS.update(self.history_arguments(self.object_types))
         if self.object_types and isinstance(self.inverse, Inverse):
             _OBJECT_FIELDS.update(self.inverse.fields)
-
-    def _check_row(self) -> None:
-        """Raise unless a batch can execute it: rows have history names, in any case."""
-        if not (self.arguments and (self.prepare or self.is_undo)):
-            raise IncompleteOperation(
-                f"The operation '{self.name}' is for batches, which need its arguments and rule."
-            )
-        for name, argument in self.arguments.fields.items():
-            called = next(iter(self.history_arguments({name: None})), "")
-            taken = argument.data_key or name
-            if called.lower() != taken.lower():
-                raise IncompleteOperation(
-                    f"The operation '{self.name}' is for batches, whose rows call the argument "
-                    f"'{taken}' as history does: '{called}'. These may differ by case alone."
-                )
 
     def prepare_change(self, args: Document, in_batch: bool = False) -> Prepared:
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare

@@ -8,7 +8,7 @@ from app.core.naming import NAME_LENGTH
 from app.core.operations import operation_names
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
-from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, page_of
+from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 from app.http.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
 
 AT = "2026-01-31T19:04:21.250Z"
@@ -42,11 +42,8 @@ class FieldChangeSchema(Schema):
     """A changed field. The values of a secret field are not shown."""
 
     Path = Text(example="Inventory.3")
-    Before = fields.Raw(
-        allow_none=True, metadata={"description": "Null if there was no value.", "example": None}
-    )
+    Before = fields.Raw(metadata={"description": "Null if there was no value.", "example": None})
     After = fields.Raw(
-        allow_none=True,
         metadata={
             "description": "Null if there is no value.",
             "example": {"ItemId": ITEM, "Quantity": 5},
@@ -102,7 +99,7 @@ class UndoSchema(EntrySchema):
 class SubjectHistoryArgs(CursorListArgs):
     by = Text(description="Changes by this username, user id or system user.")
     key = Text(description="The API key that made the change.")
-    operation = OperationName(operation_names, description="The operation.")
+    operation = OneOf(read=operation_names, description="The operation.")
     item = Guid(description="An item, spell or variable that was requested or changed.")
     reason = Text(description="Words of the reason, in any case and order.")
     since = Moment(data_key="from", description="The earliest time.")

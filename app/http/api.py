@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -48,10 +47,6 @@ class UnguardedView(Exception):
     """A view that declares neither its roles nor that it is public."""
 
 
-class AsyncView(Exception):
-    """A coroutine function as a view: the decorators for roles and arguments do not await it."""
-
-
 def _mark(name: str, value: Any = True) -> Callable[[View], View]:
     """Return a decorator that marks a view for the OpenAPI document."""
 
@@ -85,8 +80,6 @@ class Blueprint(flask_smorest.Blueprint):
             raise UnguardedView(
                 f"{self.name}: the view of {rule} needs a role decorator below its route."
             )
-        if inspect.iscoroutinefunction(inspect.unwrap(view_func)):
-            raise AsyncView(f"{self.name}: the view of {rule} must not be a coroutine function.")
         if is_documented:
             options["tags"] = [self._group]
             super().add_url_rule(rule, endpoint, view_func, **options)

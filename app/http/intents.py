@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, NamedTuple
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import quote, unquote
 
 import orjson
 from flask import Response, current_app
@@ -16,7 +16,6 @@ from app.core.naming import is_visible
 from app.core.operations import Operation
 from app.core.types import Document
 from app.http.context import current_environ
-from app.http.fields import NO_CONTROLS
 from app.http.json import json_response
 from app.http.masking import masked
 from app.http.tracing import CALLER, request_id
@@ -45,24 +44,15 @@ _LETTER = "|".join(
 )
 REASON_PATTERN = f"^({_LETTER}){{0,{LONGEST_REASON}}}$"
 _REASON = re.compile(f"(?:{_LETTER}){{0,{LONGEST_REASON}}}", re.ASCII)
-# The key of a FormHeaders in the WSGI environment of a request.
-_FORM_HEADERS = "quartermaster.form_headers"
-
-
-class FormHeaders(NamedTuple):
-    """The Idempotency-Key and the reason from a console form; API clients send headers instead."""
-
-    key: str
-    reason: str
+# The key in the WSGI environment of a request: where it comes from, unless from the API.
+_VIA = "quartermaster.via"
 
 
 def set_form_headers(key: str, reason: str) -> None:
-    """Set the Idempotency-Key and the reason of this request from a form instead of headers."""
-    current_environ()[_FORM_HEADERS] = FormHeaders(key, reason)
-
-
-def _form_headers() -> FormHeaders | None:
-    return current_environ().get(_FORM_HEADERS)
+    """Give the request of a form of the console the headers that API clients send."""
+    current_environ().update(
+        {_VIA: "console", "HTTP_IDEMPOTENCY_KEY": key, "HTTP_X_REASON": quote(reason)}
+    )
 
 
 def intent(
@@ -78,7 +68,7 @@ def intent(
     if operation.takes_key:
         return _with_key(meant, sent)
     # Without secrets, which history does not record: an entry has the fingerprint of the arguments.
-    return _with_key(meant, recorded) if _form_headers() else meant
+    return _with_key(meant, recorded) if _VIA in current_environ() else meant
 
 
 def reading_intent(operation: Operation, via: str = "api") -> Intent:
@@ -112,10 +102,9 @@ def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
 
 
 def sent_key() -> str | None:
-    form = _form_headers()
-    key = form.key if form else current_environ().get("HTTP_IDEMPOTENCY_KEY")
+    key: str | None = current_environ().get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
-        return key
+        return None
     if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
         raise Invalid(
             f"The header Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters."
@@ -128,26 +117,22 @@ def sent_key() -> str | None:
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     """Return who sent this request, through which interface, and why."""
     environ = current_environ()
-    caller, form = environ[CALLER], environ.get(_FORM_HEADERS)
+    caller, via = environ[CALLER], environ.get(_VIA, "api")
     key = caller.key.name if caller.key else None
-    sent = form.reason if form else environ.get("HTTP_X_REASON", "")
-    if form and (len(sent) > LONGEST_REASON or not NO_CONTROLS.fullmatch(sent)):
-        fault = f"must be at most {LONGEST_REASON} characters on one line."
-        raise Invalid(f"The reason {fault}", {"reason": [fault.capitalize()]})
-    if not form and not _REASON.fullmatch(sent):
+    sent = environ.get("HTTP_X_REASON", "")
+    if not _REASON.fullmatch(sent):
         raise Invalid(
             "The header X-Reason must be percent-encoded UTF-8 without control characters, "
             f"{LONGEST_REASON} characters at most."
         )
-    text = sent if form else unquote(sent, errors="strict")
-    why = text.strip() or (otherwise or "").strip()
+    why = unquote(sent, errors="strict").strip() or (otherwise or "").strip()
     if is_change and not is_visible(why) and current_app.config["REASON_REQUIRED"]:
-        if form:
+        if via == "console":
             raise Invalid("Give the reason for the change.", {"reason": ["Is required."]})
         raise Invalid("The header X-Reason is required: give the reason for the change.")
     # Reasons are stored for long and shown to many people, so a token in one is masked.
     reason = masked(why) if is_visible(why) else None
-    return Origin(caller.id, caller.name, "console" if form else "api", request_id(), reason, key)
+    return Origin(caller.id, caller.name, via, request_id(), reason, key)
 
 
 def answer(applied: Applied) -> Response:
@@ -164,11 +149,9 @@ def change_headers(applied: Applied) -> dict[str, str]:
     """Return the headers with the history entry of a change and its warning, if any."""
     headers = replayed_headers(applied.replayed)
     entry = applied.entry or {}
-    # A game may store any id.
-    id_ = str(entry.get("_id", ""))
-    if id_ and id_.isascii() and id_.isprintable():
-        headers["X-History-Id"] = id_
-    if isinstance(entry.get("Warning"), str):
+    if entry.get("_id"):
+        headers["X-History-Id"] = str(entry["_id"])
+    if entry.get("Warning"):
         headers["Warning"] = f'299 quartermaster "{entry["Warning"]}"'
     return headers
 

@@ -1,31 +1,15 @@
-"""JSON serialisation with orjson, for all responses and request bodies."""
+"""JSON serialisation with orjson, for all responses."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from flask import Response
-from flask.json.provider import JSONProvider
 
 CONTENT_TYPE = "application/json; charset=utf-8"
 # UTC times end in Z, and keys need not be strings.
 OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
-
-
-class OrjsonProvider(JSONProvider):
-    """The JSON provider of Flask and flask-smorest."""
-
-    def dumps(self, obj: Any, **_: Any) -> str:
-        return encode(obj).decode()
-
-    def loads(self, s: str | bytes, **_: Any) -> Any:
-        return orjson.loads(s)
-
-    def response(self, *args: Any, **kwargs: Any) -> Response:
-        response = cast(Response, super().response(*args, **kwargs))
-        response.content_type = CONTENT_TYPE
-        return response
 
 
 def encode(value: Any) -> bytes:

@@ -14,7 +14,7 @@ from app.core.paging import CursorPage, Page, Window
 from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.fields import NO_CONTROLS, Integer, List, QueryInteger, Text
+from app.http.fields import Integer, List, PlainText, QueryInteger, Text
 from app.http.json import json_response
 
 # The largest page number whose offset still fits MongoDB's skip.
@@ -113,74 +113,54 @@ class CursorListArgs(Schema):
     )
 
 
-class OneOf(Text):
-    """One of a few words, in any case."""
+class Choices:
+    """The words that a field accepts, as the OpenAPI document lists them; the field checks them."""
 
-    default_error_messages = {"choice": "Must be one of {words}."}
-
-    def __init__(self, *words: str, **kwargs: Any) -> None:
-        super().__init__(metadata={"enum": list(words)}, **kwargs)
-        self._words: Callable[[], Iterable[str]] = lambda: words
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
-        text = super()._deserialize(value, attr, data, **kwargs)
-        for word in self._words():
-            if word.lower() == text.lower():
-                return word
-        raise self.make_error("choice", words=", ".join(self._words()))
-
-
-class OperationName(OneOf):
-    """The name of an operation; the allowed names are read at each request."""
-
-    def __init__(self, names: Callable[[], Iterable[str]], **kwargs: Any) -> None:
-        Text.__init__(self, validate=_Names(names), **kwargs)
-        self._words = names
-
-
-class _Names:
-    """Lists the allowed names in the OpenAPI document; the field itself checks them."""
-
-    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
-        self._names = names
+    def __init__(self, words: Callable[[], Iterable[str]]) -> None:
+        self._words = words
 
     @property
     def choices(self) -> list[str]:
-        return list(self._names())
+        return list(self._words())
 
     def __call__(self, value: str) -> str:
         return value
 
 
-class SearchText(Text):
-    """A substring of a name, long enough to use the index."""
+class OneOf(Text):
+    """One of a few words, in any case; those of a function are read at each request."""
 
-    default_error_messages = {
-        "short": f"Must contain at least {SEARCH_LENGTH} characters.",
-        "long": f"Must be at most {NAME_LENGTH} characters, as names are.",
-        "control": "Must not contain control characters.",
-    }
+    default_error_messages = {"choice": "Must be one of {words}."}
+
+    def __init__(
+        self, *words: str, read: Callable[[], Iterable[str]] | None = None, **kwargs: Any
+    ) -> None:
+        self._choices = Choices(read or (lambda: words))
+        super().__init__(validate=self._choices, **kwargs)
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        for word in self._choices.choices:
+            if word.lower() == text.lower():
+                return word
+        raise self.make_error("choice", words=", ".join(self._choices.choices))
+
+
+class SearchText(PlainText):
+    """A substring of a name, long enough to use the index."""
 
     def __init__(self) -> None:
         super().__init__(
-            metadata={
-                "minLength": SEARCH_LENGTH,
-                "maxLength": NAME_LENGTH,
-                "pattern": f"^{NO_CONTROLS.pattern}$",
-            },
+            NAME_LENGTH,
+            shortest=SEARCH_LENGTH,
             description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case. "
             "A letter and its combining accent count as one character.",
         )
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
-        text = super()._deserialize(value, attr, data, **kwargs)
-        if len(text) > NAME_LENGTH:
-            raise self.make_error("long")
-        key = name_key(text)
-        if min(len(text), len(key)) < SEARCH_LENGTH:
-            raise self.make_error("short")
-        if not NO_CONTROLS.fullmatch(text):
-            raise self.make_error("control")
+        key = name_key(super()._deserialize(value, attr, data, **kwargs))
+        if len(key) < SEARCH_LENGTH:
+            raise self.make_error("size", shortest=SEARCH_LENGTH, longest=NAME_LENGTH)
         return key
 
 

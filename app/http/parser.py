@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, Literal, NoReturn
-from urllib.parse import parse_qsl
 
 import orjson
 from flask import Request, current_app, request
 from marshmallow import EXCLUDE, Schema, ValidationError
 from marshmallow.fields import Nested
 from webargs.flaskparser import FlaskParser
-from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
+from werkzeug.exceptions import (
+    ClientDisconnected,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+)
 from werkzeug.formparser import FormDataParser
 
 from app.core.errors import Invalid
@@ -37,8 +39,6 @@ MAX_FIELDS = 100
 MAX_ERRORS = 20
 MAX_NAME_LENGTH = 100
 PIECE_BYTES = 64 * 1024
-CACHED_QUERIES = 4096
-CACHED_QUERY_LENGTH = 200
 Unknown = Literal["raise", "exclude", "include"]
 
 
@@ -51,15 +51,6 @@ class RequestParser(FlaskParser):
         # RFC 6749 tells servers to ignore unknown parameters.
         "form": EXCLUDE,
     }
-
-    def parse(self, argmap: Any, req: Any = None, *, location: Any = None, **options: Any) -> Any:
-        if location != "query":
-            return super().parse(argmap, req, location=location, **options)
-        query = request.environ.get("QUERY_STRING", "")
-        # Longer query strings are rarely repeated, and would fill the cache.
-        is_cached = len(query) <= CACHED_QUERY_LENGTH
-        read = _parse_query if is_cached else _parse_query.__wrapped__
-        return dict(read(self, argmap, (query, _is_compatible()), **options))
 
     def load_json(self, req: Request, schema: Schema) -> dict[str, Any]:
         return _lenient_body(schema) if _is_lenient() else read_json()
@@ -74,12 +65,6 @@ class RequestParser(FlaskParser):
     def handle_error(self, error: ValidationError, req: Any, schema: Schema, **_: Any) -> NoReturn:
         (messages,) = error.messages.values()  # type: ignore[union-attr] # by location
         raise _invalid(schema, messages) from None
-
-
-@functools.lru_cache(CACHED_QUERIES)
-def _parse_query(parser: RequestParser, schema: Schema, key: object, **options: Any) -> Any:
-    """Parse the query string of the current request, which the cache key contains."""
-    return FlaskParser.parse(parser, schema, location="query", **options)
 
 
 def _is_compatible() -> bool:
@@ -119,23 +104,14 @@ def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
 
 def body_pieces(limit: int) -> Iterator[bytes]:
     """Yield the body of this request; raise if it exceeds the limit or is incomplete."""
-    declared = request.content_length
-    if declared is not None and declared > limit:
-        raise RequestEntityTooLarge
-    left = limit + 1 if declared is None else declared
-    stream = request.environ["wsgi.input"]
-    while left:
-        try:
-            piece: bytes = stream.read(min(PIECE_BYTES, left))
-        except Exception as error:  # The type depends on the server: malformed or incomplete.
-            raise Invalid("The request body could not be read.") from error
-        if not piece:
-            break
-        left -= len(piece)
-        if declared is None and not left:
-            raise RequestEntityTooLarge
-        yield piece
-    if declared is not None and left:
+    request.max_content_length, size = limit, 0
+    try:
+        while size != request.content_length and (piece := request.stream.read(PIECE_BYTES)):
+            size += len(piece)
+            yield piece
+    except ClientDisconnected:
+        raise Invalid("The request body could not be read.") from None
+    if request.content_length not in (None, size):
         raise Invalid("The request body is shorter than its Content-Length.")
 
 
@@ -176,18 +152,16 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     """
     if request.mimetype != FORM and not (request.mimetype == MULTIPART and _is_compatible()):
         return read_json()
-    body = read_body()
+    body, options = read_body(), request.mimetype_params
+    parser = FormDataParser(max_form_parts=MAX_FIELDS, silent=False)
     try:
-        if request.mimetype == FORM:
-            pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
-        else:
-            parser = FormDataParser(max_form_parts=MAX_FIELDS, silent=False)
-            options = request.mimetype_params
-            _, form, _ = parser.parse(BytesIO(body), MULTIPART, len(body), options)
-            # Files are ignored.
-            pairs = list(form.items(multi=True))
+        # Files are ignored.
+        _, form, _ = parser.parse(BytesIO(body), request.mimetype, len(body), options)
     except (ValueError, RequestEntityTooLarge):
         raise Invalid("The request body is not a valid form.") from None
+    pairs = list(form.items(multi=True))
+    if len(pairs) > MAX_FIELDS:
+        raise Invalid(f"The request body has more than {MAX_FIELDS} fields.")
     if known:
         names = {name.lower() for name in fields_by_name(known)}
         pairs = [(name, value) for name, value in pairs if name.partition("[")[0].lower() in names]

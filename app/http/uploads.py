@@ -54,13 +54,18 @@ class Upload(NamedTuple):
 def upload(sender: str) -> Iterator[Upload]:
     """Yield the complete body of this request, or raise; the file is deleted after the block."""
     with tempfile.TemporaryFile() as file:
-        digest = hashlib.sha256()
         with working(upload_places, sender):
-            for piece in body_pieces(current_app.config["BATCH_CONTENT_LENGTH"]):
-                digest.update(piece)
-                file.write(piece)
-        file.seek(0)
-        yield Upload(file, digest.hexdigest())
+            file.writelines(body_pieces(current_app.config["BATCH_CONTENT_LENGTH"]))
+        yield _with_digest(file)
+
+
+def _with_digest(file: BinaryIO) -> Upload:
+    file.seek(0)
+    digest = hashlib.sha256()
+    for piece in iter(partial(file.read, PIECE_BYTES), b""):
+        digest.update(piece)
+    file.seek(0)
+    return Upload(file, digest.hexdigest())
 
 
 def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Response:
@@ -100,10 +105,4 @@ def read_form_with_file(sender: str) -> dict[str, str]:
 def form_file() -> Upload | None:
     """Return the file of the parsed form; None if there is none."""
     sent = request.files.get("file")
-    if sent is None:
-        return None
-    digest = hashlib.sha256()
-    for piece in iter(partial(sent.stream.read, PIECE_BYTES), b""):
-        digest.update(piece)
-    sent.stream.seek(0)
-    return Upload(cast(BinaryIO, sent.stream), digest.hexdigest())
+    return _with_digest(cast(BinaryIO, sent.stream)) if sent else None

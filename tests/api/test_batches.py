@@ -556,7 +556,7 @@ def test_players_are_chosen_by_a_search(world, staff, run, rows_of, monkeypatch)
     for chosen, why in (
         ({}, "The field 'Players' matches more than 2 players."),
         ({"Search": "nobody"}, "The field 'Players' matches nobody."),
-        ({"Search": "al"}, "The field 'Players.Search' must contain at least 3 characters."),
+        ({"Search": "al"}, "The field 'Players.Search' must be 3 to 255 characters."),
     ):
         assert planned(400, **chosen)["Message"] == why
     for row, why in (

@@ -12,9 +12,7 @@ from flask.sessions import SecureCookieSessionInterface
 import config
 from app.auth import guard
 from app.core.errors import NotFound
-from app.core.permissions import Permission
 from app.core.request_scope import arrival
-from app.http.api import AsyncView, Blueprint
 from app.http.context import current
 from app.http.tracing import request_id
 from app.http.uploads import download
@@ -102,17 +100,6 @@ def test_an_interface_for_sessions_is_used_where_one_is_set(app, client):
     assert client.get("/user").text == "nobody"
     assert "session=" in client.get("/sign").headers["Set-Cookie"]
     assert client.get("/user").text == "Bob"
-
-
-def test_a_coroutine_behind_our_decorators_is_refused_at_the_start():
-    things = Blueprint("Things", __name__, url_prefix="/things")
-
-    @guard.required(Permission.PLAYERS_READ)
-    async def view():
-        return {"a": 1}
-
-    with pytest.raises(AsyncView, match="/later"):
-        things.add_url_rule("/later", None, view)
 
 
 def test_a_request_context_of_its_own_is_dispatched_as_a_request_is(app, world, as_role):

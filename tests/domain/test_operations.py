@@ -13,12 +13,10 @@ from app.core.operations import (
     NotUndoable,
     Operation,
     all_operations,
-    find_operation,
+    batch_operations,
     no_items,
     operation_names,
 )
-from app.http.api import Schema
-from app.http.fields import Guid
 
 ROOT = Path(app.__file__).parent
 FACTS = {
@@ -44,21 +42,13 @@ def test_an_operation_is_declared_once():
         Operation(name="give", **FACTS)
 
 
-def test_an_operation_of_batches_has_arguments_and_a_rule():
-    batch = find_operation("give", "player").batch
-    with pytest.raises(IncompleteOperation, match="batches"):
-        Operation(name="dance", **{**FACTS, "batch": batch})
-
-
-@pytest.mark.parametrize("facts", [{"history_name": "ClassId"}, {}, {"unrecorded": True}])
-def test_an_operation_of_batches_has_the_names_of_bodies_in_history(facts):
+def test_an_operation_of_batches_has_a_rule_and_the_names_of_bodies_in_history():
     """A row has the names of history, in any case, and is checked as a body."""
-    arguments = Schema.from_dict({"class_id": Guid(data_key="class", **facts)})()
-    give = find_operation("give", "player")
-    told = {**FACTS, "arguments": arguments, "prepare": give.prepare, "batch": give.batch}
-    with pytest.raises(IncompleteOperation, match="'class' as history does"):
-        Operation(name="dance", **told)
-    assert "dance" not in operation_names()
+    for operation in batch_operations().values():
+        assert operation.prepare or operation.is_undo
+        for name, argument in operation.arguments.fields.items():
+            (called,) = operation.history_arguments({name: None})
+            assert called.lower() == (argument.data_key or name).lower()
 
 
 def test_an_operation_with_needs_has_a_route_and_others_have_none():

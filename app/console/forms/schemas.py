@@ -11,7 +11,7 @@ from app.core.operations import batch_operations
 from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
-from app.http.lists import OneOf, OperationName
+from app.http.lists import OneOf
 from app.players.items.schemas import QUANTITY_MAX
 from app.users.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
 from app.users.domain import LONGEST_EMAIL
@@ -32,7 +32,7 @@ def list_operations() -> dict[str, str]:
 class BatchOperation(Schema):
     """The operation for each player of a batch."""
 
-    operation = OperationName(list_operations, load_default="give")
+    operation = OneOf(read=list_operations, load_default="give")
 
 
 class BatchForPlayers(BatchOperation):

@@ -11,7 +11,6 @@ from flask import (
     Response,
     current_app,
     redirect,
-    render_template_string,
     request,
     send_from_directory,
 )
@@ -30,7 +29,7 @@ OPENAPI = "/api/openapi.json"
 DOCS = "/api/docs"
 CONSOLE = "/console"
 FILES = "/api/docs/files/"
-OWN_FILES = Path(__file__).with_name("swagger")
+HERE = Path(__file__).parent
 DAY_SECONDS = 86400
 JSON, HTML = "application/json", "text/html"
 # Same origin only. Swagger UI needs inline styles, and data: URLs for its icons.
@@ -61,20 +60,18 @@ def register(app: Flask, blueprints: Iterable[Blueprint], public: Callable[..., 
 
 
 def docs_page() -> Response:
-    template = Path(__file__).with_name("docs_page.html").read_text()
-    title = current_app.config["API_TITLE"]
-    page = render_template_string(template, title=title, files=FILES, specification=OPENAPI)
     headers = {
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "X-Content-Type-Options": "nosniff",
     }
+    page = (HERE / "docs_page.html").read_bytes()
     return Response(page, headers=headers, mimetype="text/html")
 
 
 def docs_file(name: str) -> Response:
     try:
         # Revalidated each time: a cached file of an older release would not match the page.
-        return send_from_directory(OWN_FILES, name, max_age=0)
+        return send_from_directory(HERE / "swagger", name, max_age=0)
     except NotFound:
         return send_from_directory(swagger_ui_path, name, max_age=DAY_SECONDS)
 

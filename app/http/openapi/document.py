@@ -11,20 +11,21 @@ from flask import Flask
 from flask_smorest.spec.plugins import FlaskPlugin
 from werkzeug.routing import Rule
 
-from app.core.errors import QuartermasterError
+from app.core.errors import NotFound, QuartermasterError
+from app.core.naming import Lookup
 from app.core.types import Document
 from app.http.api import Blueprint, FailureSchema
 from app.http.errors import BUG, SENTENCES, body_of, codes, headers_of, http_body, status_of
 from app.http.openapi.guide import (
     ABOUT,
     FAILURES,
+    GUID,
     HEADERS,
     IDEMPOTENCY_KEY,
     PATH_PARAMETERS,
     REASON,
     SECURITY,
     STATUSES,
-    PathParameter,
 )
 from app.http.path_converters import CONVERTERS
 
@@ -58,21 +59,17 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     schemas.pop("PaginationMetadata")
     # Not an enum: with one, generated clients would fail at a code of a later release.
     schemas["Failure"]["properties"]["Code"]["x-extensible-enum"] = list(codes())
-    for schema in schemas.values():
-        for field in schema.get("properties", {}).values():
-            # OpenAPI 3.0 forbids nullable without a type; such a schema accepts null anyway.
-            if not field.keys() & {"type", "allOf", "$ref"}:
-                field.pop("nullable", None)
     paths: Document = {}
     for rule in app.url_map.iter_rules():
         item = document["paths"].get(FlaskPlugin.flaskpath2openapi(rule.rule), {})
         for method in sorted(name.lower() for name in rule.methods or ()):
             if operation := item.get(method):
-                parameters = _path_parameters(rule, operation["tags"][0])
-                _complete(operation, app.view_functions[rule.endpoint], parameters, schemas)
+                parameters, missing = _path_parameters(rule, operation["tags"][0])
+                view = app.view_functions[rule.endpoint]
+                _complete(operation, view, parameters, missing, schemas)
                 path = rule.rule
                 for parameter in parameters:
-                    path = ARGUMENT.sub(f"{{{parameter.name}}}", path, count=1)
+                    path = ARGUMENT.sub(f"{{{parameter['name']}}}", path, count=1)
                 paths.setdefault(path, {})[method] = operation
     document["paths"] = paths
     document["components"] = {
@@ -88,17 +85,30 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     return document
 
 
-def _path_parameters(rule: Rule, group: str) -> list[PathParameter]:
-    """Return the parameters of a path in their order; names differ from those in the views."""
-    arguments = ARGUMENT.findall(rule.rule)
-    found = [PATH_PARAMETERS.get(f"{group} {a}") or PATH_PARAMETERS[a] for a in arguments]
-    if "lookup:character" in arguments:
-        found[0] = found[0]._replace(name="lookupKey1")
-    return found
+def _path_parameters(rule: Rule, group: str) -> tuple[list[Document], list[NotFound]]:
+    """Return the parameters of a path in their order, and examples of what may be missing."""
+    parameters, missing = list[Document](), []
+    for argument in ARGUMENT.findall(rule.rule):
+        found = PATH_PARAMETERS.get(f"{group} {argument}") or PATH_PARAMETERS[argument]
+        name, description, example, kind = found
+        if name == "lookupKey" and "lookup:character" in rule.rule:
+            name = "lookupKey1"
+        if kind in ("player", "user"):
+            missing.append(NotFound(kind, Lookup.parse("nobody")))
+        elif kind not in ("", GUID):
+            missing.append(NotFound(kind, "nobody"))
+        schema = {"type": "string", "format": "uuid"} if kind == GUID else {"type": "string"}
+        about = {"description": description, "example": example, "schema": schema}
+        parameters.append({"in": "path", "name": name, "required": True, **about})
+    return parameters, missing
 
 
 def _complete(
-    operation: Document, view: Any, path_parameters: list[PathParameter], schemas: Document
+    operation: Document,
+    view: Any,
+    path_parameters: list[Document],
+    missing: list[NotFound],
+    schemas: Document,
 ) -> None:
     """Complete an operation, as flask-smorest documents it, in place."""
     is_idempotent, is_recorded = hasattr(view, "is_idempotent"), hasattr(view, "is_recorded")
@@ -112,7 +122,7 @@ def _complete(
         access = f"Roles: {', '.join(f'`{role}`' for role in roles)}. {of_keys}"
     about = operation.get("description")
     parameters = [
-        *(parameter.to_openapi() for parameter in path_parameters),
+        *path_parameters,
         *operation.get("parameters", []),
         *([IDEMPOTENCY_KEY] if is_idempotent else []),
         *([REASON] if is_recorded else []),
@@ -125,20 +135,18 @@ def _complete(
     for media in successes:
         _require_all(media["schema"], schemas)
 
-    headers = ["X-Request-ID"]
-    if is_idempotent:
-        headers.append("Idempotency-Replayed")
-    if is_recorded and not hasattr(view, "leaves_no_entry"):
-        headers.append("X-History-Id")
     sent = {parameter["name"] for parameter in parameters}
     for body in bodies:
         sent |= _resolve(body["schema"], schemas).get("properties", {}).keys()
-    if hasattr(view, "warns") or sent & {"pageSize", "count"}:
-        headers.append("Warning")
-    if hasattr(view, "has_version"):
-        headers.append("X-Version")
-    if operation.get("deprecated"):
-        headers += ["Deprecation", "Link"]
+    conditions = {
+        "X-Request-ID": True,
+        "Idempotency-Replayed": is_idempotent,
+        "X-History-Id": is_recorded and not hasattr(view, "leaves_no_entry"),
+        "Warning": hasattr(view, "warns") or sent & {"pageSize", "count"},
+        "X-Version": hasattr(view, "has_version"),
+        **dict.fromkeys(("Deprecation", "Link"), operation.get("deprecated")),
+    }
+    headers = [name for name, is_sent in conditions.items() if is_sent]
     responses["200"]["description"] = "Done."
     for status in responses.keys() & {"200", "201"}:
         responses[status]["headers"] = _headers(headers)
@@ -146,24 +154,18 @@ def _complete(
     for response in documented.values():
         response.setdefault("headers", _headers(["X-Request-ID"]))
 
-    may_be_wrong = any(
-        parameter["schema"].get("format") == "uuid" or parameter["schema"].get("type") == "integer"
-        for parameter in parameters
-    )
+    formats = {parameter["schema"].get("format") for parameter in parameters}
     general = {429, 500, 503}
     general |= {401, 403} if roles else set()
     general |= {413, 415} if bodies else set()
-    general |= {400} if bodies or is_recorded or may_be_wrong else set()
-    own: dict[int, list[QuartermasterError]] = {}
-    missing = [parameter.missing for parameter in path_parameters if parameter.missing]
-    for error in (*missing, *getattr(view, "refusals", ())):
-        own.setdefault(status_of(error), []).append(error)
-    failures: Document = {
-        str(status): {"$ref": f"#/components/responses/Failure{status}"} for status in general
-    }
-    for status, errors in own.items():
+    general |= {400} if bodies or is_recorded or formats & {"uuid", "int64"} else set()
+    errors = [*missing, *getattr(view, "refusals", ())]
+    failures: Document = {}
+    for status in general | set(map(status_of, errors)):
+        own = [error for error in errors if status_of(error) == status]
         shared = FAILURES[status] if status in general else ()
-        failures[str(status)] = _failure(status, [*shared, *errors])
+        reference = {"$ref": f"#/components/responses/Failure{status}"}
+        failures[str(status)] = _failure(status, [*shared, *own]) if own else reference
     operation.update(
         operationId=name,
         description="\n\n".join(filter(None, (about, access))),

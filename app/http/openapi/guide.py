@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.core.errors import (
     Invalid,
     InvalidField,
     KeyNotAllowed,
-    NotFound,
     QuartermasterError,
     RateLimited,
     RoleMissing,
@@ -20,11 +18,10 @@ from app.core.errors import (
     Unauthorized,
     Unavailable,
 )
-from app.core.naming import Lookup
-from app.core.types import Document
 from app.http.intents import REASON_PATTERN
 from app.http.openapi import examples
 
+GUID = "guid"
 GUIDE = Path(__file__).with_name("guide.md").read_text()
 
 # A relative server URL works behind any proxy: it is resolved against the document's own URL.
@@ -125,63 +122,37 @@ REASON = {
 }
 
 
-class PathParameter(NamedTuple):
-    """A documented path parameter."""
-
-    name: str
-    description: str
-    example: str
-    # The example of a 404; None if the parameter can only be malformed.
-    missing: NotFound | None = None
-    is_guid: bool = False
-
-    def to_openapi(self) -> Document:
-        return {
-            "in": "path",
-            "name": self.name,
-            "required": True,
-            "description": self.description,
-            "example": self.example,
-            "schema": {"type": "string", **({"format": "uuid"} if self.is_guid else {})},
-        }
-
-
-_guid = partial(PathParameter, is_guid=True)
-NO_PLAYER = NotFound("player", Lookup.parse("nobody"))
-NO_USER = NotFound("user", Lookup.parse("nobody"))
-NO_ENTRY = NotFound("entry of history", "nobody")
-NO_ROLE = NotFound("role", "nobody")
-PLAYER = PathParameter("lookupKey", "A character's name or id.", examples.PLAYER, NO_PLAYER)
-USER = PathParameter("lookupKey", "A username or user id.", examples.USER, NO_USER)
+PLAYER, USER = "A character's name or id.", "A username or user id."
 PLACE = "A character's id, name, or position in the user's list, from 0."
-
-# By the argument in the rule, with its converter; in some groups, by that after their name.
+# By the argument in the rule, with its converter; in some groups, by that after their name: the
+# documented name, the description, an example, and either guid or what a 404 says is missing.
 PATH_PARAMETERS = {
-    "player:key": PLAYER,
-    "Game lookup:key": PLAYER,
-    "lookup:key": USER,
-    "lookup:character": PathParameter("lookupKey2", PLACE, examples.PLAYER, NO_PLAYER),
-    "lookup:player_key": PLAYER._replace(name="id"),
-    "lookup:user_key": USER._replace(name="id"),
-    "Credentials lookup:key": USER._replace(name="username", example="demo"),
-    "player:player_id": _guid("lookupKey", "A character's id.", examples.PLAYER_ID),
-    "bag_id": _guid("bagId", "The id of a bag.", examples.BAG),
-    "variable_id": _guid("variableId", "The id of a variable.", examples.VARIABLE),
-    "Global variables variable_id": _guid(
-        "id", "The id of a global variable.", examples.GLOBAL_VARIABLE
+    "player:key": ("lookupKey", PLAYER, examples.PLAYER, "player"),
+    "Game lookup:key": ("lookupKey", PLAYER, examples.PLAYER, "player"),
+    "lookup:key": ("lookupKey", USER, examples.USER, "user"),
+    "lookup:character": ("lookupKey2", PLACE, examples.PLAYER, "player"),
+    "lookup:player_key": ("id", PLAYER, examples.PLAYER, "player"),
+    "lookup:user_key": ("id", USER, examples.USER, "user"),
+    "Credentials lookup:key": ("username", USER, "demo", "user"),
+    "player:player_id": ("lookupKey", "A character's id.", examples.PLAYER_ID, GUID),
+    "bag_id": ("bagId", "The id of a bag.", examples.BAG, GUID),
+    "variable_id": ("variableId", "The id of a variable.", examples.VARIABLE, GUID),
+    "Global variables variable_id": (
+        "id",
+        "The id of a global variable.",
+        examples.GLOBAL_VARIABLE,
+        GUID,
     ),
-    "entry_id": PathParameter("id", "The id of an entry.", examples.ENTRY, NO_ENTRY),
-    "batch_id": _guid("id", "The id of a batch.", examples.BATCH),
-    "request_id": _guid("id", "The id of a request.", examples.BATCH),
-    "guild_id": _guid("guildId", "The id of a guild.", examples.GUILD),
-    "map_id": _guid("mapId", "The id of a map.", examples.MAP),
-    "action_id": _guid("id", "The id of an action.", examples.ACTION),
-    "object_type:type_name": PathParameter(
-        "type", "A type of objects, such as item, spell or map.", "item"
-    ),
-    "object_id": _guid("id", "The id of an object.", examples.ITEM),
-    "key_id": _guid("id", "The id of a key.", examples.KEY_ID),
-    "role": PathParameter("name", "The name of a role.", "support", NO_ROLE),
-    "token_id": _guid("tokenId", "The refresh token.", examples.TOKEN),
-    "sign_in_id": _guid("id", "The id of a sign-in.", examples.SIGN_IN),
+    "entry_id": ("id", "The id of an entry.", examples.ENTRY, "entry of history"),
+    "batch_id": ("id", "The id of a batch.", examples.BATCH, GUID),
+    "request_id": ("id", "The id of a request.", examples.BATCH, GUID),
+    "guild_id": ("guildId", "The id of a guild.", examples.GUILD, GUID),
+    "map_id": ("mapId", "The id of a map.", examples.MAP, GUID),
+    "action_id": ("id", "The id of an action.", examples.ACTION, GUID),
+    "object_type:type_name": ("type", "A type of objects, such as item, spell or map.", "item", ""),
+    "object_id": ("id", "The id of an object.", examples.ITEM, GUID),
+    "key_id": ("id", "The id of a key.", examples.KEY_ID, GUID),
+    "role": ("name", "The name of a role.", "support", "role"),
+    "token_id": ("tokenId", "The refresh token.", examples.TOKEN, GUID),
+    "sign_in_id": ("id", "The id of a sign-in.", examples.SIGN_IN, GUID),
 }
