@@ -34,6 +34,7 @@ def client_address() -> str:
         address = ipaddress.ip_address(text)
     except ValueError:
         return text
-    if address.version == 6 and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False))
-    return str(address.ipv4_mapped if address.version == 6 else address)
+    if address.version == 4:
+        return str(address)
+    network = ipaddress.ip_network((address, NETWORK_BITS), strict=False)
+    return str(address.ipv4_mapped or network)

@@ -50,7 +50,7 @@ CODES = {
     500: "INTERNAL_ERROR",
 }
 # The numbers of an error that its body repeats for programs.
-NUMBERS = {name.title(): name for name in ("wanted", "held", "left", "version")}
+NUMBERS = ("Wanted", "Held", "Left", "Version")
 BUG = "Something went wrong on our side; our log has the details under this X-Request-ID."
 
 
@@ -91,9 +91,11 @@ def note(error: QuartermasterError) -> None:
 
 def body_of(error: QuartermasterError) -> dict[str, Any]:
     """Return the body of an error; a secret sent as a name or in a field is masked."""
-    found = {name: getattr(error, attribute, None) for name, attribute in NUMBERS.items()}
-    numbers = {name: number for name, number in found.items() if type(number) is int}
-    body = {"Message": masked(str(error)), "Code": error.code, **numbers}
+    body: dict[str, Any] = {"Message": masked(str(error)), "Code": error.code}
+    for name in NUMBERS:
+        number = getattr(error, name.lower(), None)
+        if type(number) is int:
+            body[name] = number
     if isinstance(error, Invalid) and error.fields:
         body["Errors"] = {masked(name): faults for name, faults in error.fields.items()}
     return body

@@ -50,9 +50,9 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, timezone.utc),
             "level": record.levelname,
             "logger": record.name,
-            "request_id": details.get("request_id") or request_id(),
-            # The message of a record with details is constant.
-            "message": record.getMessage() if details else masked(record.getMessage()),
+            # Details of a request have their own.
+            "request_id": request_id(),
+            "message": masked(record.getMessage()),
             **details,
         }
         if record.exc_info:
@@ -65,7 +65,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        details = getattr(record, "details", None)
+        details = getattr(record, "details", {})
         if details:
             more = "".join(f" {k}={value}" for k, value in details.items() if k not in _ALWAYS)
             request = "{method} {path} {status} {ms} ms {address}".format_map(details)
@@ -74,7 +74,7 @@ class TextFormatter(logging.Formatter):
             text = masked(record.getMessage())
         if not text.isprintable():
             text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        given = (details or {}).get("request_id") or request_id()
+        given = details.get("request_id") or request_id()
         line = f"{clock} {record.levelname:<7} {text} [{given}]"
         if record.exc_info:
             line += "\n" + masked(self.formatException(record.exc_info))

@@ -114,10 +114,7 @@ def test_settings_are_listed_without_a_database(quartermaster, monkeypatch):
     assert [line.split()[0] for line in table[:3]] == ["SETTING", "QM_ENV", "QM_SECRET_KEY"]
     (line,) = [line for line in table if line.startswith("QM_MONGODB_URI ")]
     assert line.split() == ["QM_MONGODB_URI", "environment", "mongodb://***@127.0.0.1:1"]
-    rows = [json.loads(line) for line in quartermaster("settings", "--json").stdout.splitlines()]
-    threads = {"Setting": "QM_THREADS", "From": "default", "Default": "8", "Value": "8"}
-    assert threads in rows
-    assert len(rows) == len(table) - 1
+    assert ["QM_THREADS", "default", "8", "8"] in [line.split() for line in table]
 
 
 def test_db_init_can_be_repeated(quartermaster):
