@@ -239,7 +239,8 @@ def test_a_worker_without_room_for_its_files_counts_for_itself(tmp_path, lacks):
     if lacks == "room":
         folder.mkdir()
     script.write_text(
-        "import shutil; from app import metrics; usage = shutil.disk_usage('.')._replace(free=0)\n"
+        "import shutil; from app.core import metrics\n"
+        "usage = shutil.disk_usage('.')._replace(free=0)\n"
         f"if {lacks == 'room'}: shutil.disk_usage = lambda _: usage\n"
         f"metrics.share({str(folder)!r}); print(metrics.exposition().decode())"
     )
