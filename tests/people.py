@@ -124,8 +124,8 @@ def _build(world, client):
 
 def settle(db):
     """Let the time be over in which a worker may take the person for a caller."""
-    past = datetime.now(timezone.utc) - timedelta(seconds=1)
-    db.erasures.update_many({"SettledAt": {"$exists": True}}, {"$set": {"SettledAt": past}})
+    past = datetime.now(timezone.utc) - timedelta(seconds=40)
+    db.erasures.update_many({"FinishedAt": None}, {"$set": {"FencedAt": past}})
 
 
 def found_in(db, strings=STRINGS):

@@ -45,7 +45,8 @@ from app.storage.fence import ERASURES, BeingErased, erased_people, require_not_
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
+from app.storage.schema.shapes import ARRAY, COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
+from app.storage.search_fields import row_words
 from app.storage.transactions import after_commit
 
 # A planner notes with each portion of rows that it is alive. After this time it is dead.
@@ -88,8 +89,6 @@ BATCHES = CollectionPlan(
         expiry(),
     ),
 )
-# Rows whose player is unknown. Only these may hold the name of somebody else.
-UNKNOWN: Document = {"Subject": None}
 BATCH_ROWS = CollectionPlan(
     "batch_rows",
     object_shape(
@@ -104,12 +103,13 @@ BATCH_ROWS = CollectionPlan(
             "Why": TEXT_OR_NULL,
             "Replanned": {"bsonType": "bool"},
         },
-        {"Sent": OBJECT},
+        {"Sent": OBJECT, "Words": ARRAY},
     ),
     (
         index("verdict", "Batch", "Verdict", "_id"),
         index("replanned", "Batch", "_id", partialFilterExpression={"Replanned": True}),
-        index("unknown", "Batch", "_id", partialFilterExpression=UNKNOWN),
+        # Only rows of unknown players have words: an erasure finds those that name somebody.
+        index("words", "Words", partialFilterExpression={"Words": {"$exists": True}}),
         index("subject", "Subject.Id", "_id"),
         expiry(),
     ),
@@ -187,7 +187,8 @@ class Batches:
         verdicts = Counter(f"Counts.{row['Verdict'].capitalize()}" for row in rows)
         alive = {"PlannedUntil": self.now() + PLANNING}
         self._plan(batch, {"$inc": dict(verdicts), "$set": alive})
-        self._rows.insert_many([{**row, "Batch": batch["_id"], **expires} for row in rows])
+        of_batch = {"Batch": batch["_id"], **expires}
+        self._rows.insert_many([{**row, **of_batch, **row_words(row)} for row in rows])
 
     def _refuse_erased(self, rows: Sequence[Document]) -> None:
         """Refuse the rows of people who are being erased, and keep nothing of them."""

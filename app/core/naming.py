@@ -77,6 +77,18 @@ def email_as_sent(email: str) -> str:
     return f"{local}@{sent}" if local and sent else ""
 
 
+def email_spellings(text: str) -> set[str]:
+    """Return a text and, if it is an address, the same with its domain in ASCII and in Unicode."""
+    local, _, domain = text.rpartition("@")
+    sent = domain_as_sent(domain)
+    if not (local and sent):
+        return {text}
+    try:
+        return {text, f"{local}@{sent}", f"{local}@{idna.decode(sent)}"}
+    except idna.IDNAError:
+        return {text, f"{local}@{sent}"}
+
+
 def domain_as_sent(domain: str) -> str:
     """Return a domain in ASCII (punycode), as SMTP needs it; empty if it cannot be encoded.
 

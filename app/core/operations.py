@@ -172,8 +172,6 @@ class Operation:
     title: str = ""
     # Raised if somebody asks for it, or approves it, for the own account.
     own_account: type[QuartermasterError] | None = None
-    # Whether its entries quote texts of staff.
-    quotes_staff: bool = False
     # By view name.
     routes: dict[str, Route] = field(default_factory=dict, init=False)
 

@@ -2,11 +2,80 @@
 
 from __future__ import annotations
 
-from app.core.permissions import Permission
-from app.privacy.domain import ERASE, EXPORT, OwnAccount
-from app.privacy.erasing import begin, preview_erasure, refuse_limits
+from functools import partial
+from time import monotonic
+
+from app.auth import guard
+from app.auth.spending import refuse_unknown
+from app.core.changes import Applied, Intent
+from app.core.errors import NotFound
+from app.core.naming import Lookup, name_key
+from app.core.permissions import RIGHTS, Permission
+from app.core.request_scope import renew_time_limit
+from app.core.types import Document
+from app.http.context import current
+from app.players.domain import PlayerOnline
+from app.players.store import Players
+from app.privacy.domain import ERASE, EXPORT, NotConfirmed, OwnAccount
 from app.privacy.schemas import EraseArgs
+from app.privacy.store import Erasures
 from app.users.operations import account_operation
+from app.users.staff.store import Roles
+from app.users.store import Users
+
+erasures = current(Erasures)
+players = current(Players)
+roles = current(Roles)
+users = current(Users)
+
+
+def begin(key: Lookup, args: Document, intent: Intent) -> Applied:
+    """Begin an erasure, unless it has begun; the answer is the id of the account."""
+    try:
+        return users.in_transaction(partial(_begin, key, args, intent), intent)
+    except NotFound:
+        # The account is deleted, and its name is stored nowhere any more.
+        if erasures.find(key.id) is None:
+            raise
+        return Applied(key.id)
+
+
+def _begin(key: Lookup, args: Document, intent: Intent) -> Applied:
+    user = _erasable(key, args, intent.origin.user_id)
+    if intent.origin.approved_by is None:
+        guard.require_peer(user)
+    roles.keep_one(user)
+    return erasures.begin(user["_id"], intent)
+
+
+def _erasable(key: Lookup, args: Document, by: str | None = None) -> Document:
+    """Return an account, or raise if it cannot be erased now."""
+    user = users.get(key, "Name", *RIGHTS)
+    confirm = args["Confirm"]
+    if confirm is not None and name_key(confirm) != name_key(str(user.get("Name"))):
+        raise NotConfirmed
+    if user["_id"] == by:
+        raise OwnAccount
+    for player in players.list_of_user(user["_id"]):
+        if player["Online"]:
+            raise PlayerOnline(str(player.get("Name")))
+    return user
+
+
+def preview_erasure(key: Lookup, args: Document, _: Intent) -> list[Document]:
+    guard.require_peer(_erasable(key, args))
+    return []
+
+
+def refuse_limits(_: Lookup, __: Document) -> None:
+    refuse_unknown("erasing a person, with all characters,")
+
+
+def finish(user_id: str) -> Document:
+    """Carry out an erasure that has begun; return its record, or raise ErasureUnderWay."""
+    renew_time_limit()
+    return erasures.finish(user_id, monotonic() + erasures.request_seconds)
+
 
 EXPORT_PERSONAL_DATA = account_operation(
     EXPORT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from app.approvals.domain import public_approval
@@ -27,7 +26,6 @@ from app.players.guilds.store import guilds_of
 from app.players.items.store import Bags
 from app.privacy.domain import note_export
 from app.storage.client import Storage
-from app.storage.extended_json import to_json
 from app.storage.limits import Budgets
 from app.users import domain as users
 from app.users.api_keys.domain import public_keys
@@ -39,7 +37,7 @@ from app.users.store import Users
 # Internal search fields that nevertheless contain personal data.
 EXPORTED_INTERNAL = {"FormerNames", "FormerEmails", "OpenId", "GroupRoles"}
 # Fields that are not exported: secrets, derived keys, and those exported separately.
-LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - EXPORTED_INTERNAL
+LEFT_OUT = (*users.INTERNAL, "PasswordHash", "Notes")
 
 
 @dataclass(eq=False)
@@ -78,15 +76,22 @@ class PersonalData:
 
     def _lists(self, user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
         """Yield the lists about a person by name; each may be long."""
-        user_id, now = user["_id"], self.storage.clock.now()
-        characters = list(self.storage.db["players"].find({"UserId": user_id}))
-        kept = self.storage.db["deleted_players"].find({"UserId": user_id})
-        deleted = [found["Player"] for found in kept]
+        user_id, now, own = user["_id"], self.storage.clock.now(), {"UserId": user["_id"]}
+        characters = [*self.storage.db["players"].find(own)]
+        deleted = [kept["Player"] for kept in self.storage.db["deleted_players"].find(own)]
         ids = [user_id, *(player["_id"] for player in [*characters, *deleted])]
         yield "Characters", map(self._character, characters)
         yield "DeletedCharacters", map(self._character, deleted)
         yield "Guilds", guilds_of(self.storage.db, ids)
-        yield "Notes", _notes(user.get("Notes"))
+        # Those that an undo has hidden, too.
+        yield (
+            "Notes",
+            (
+                {**public_note(id_, note), "IsHidden": bool(note.get("IsHidden"))}
+                for id_, note in as_map(user.get("Notes")).items()
+                if is_note(note)
+            ),
+        )
         used = self.budgets.used_today([id_ for id_, _ in keys_of(user)])
         yield "Keys", public_keys(user, now, used)
         # An account created by a game may lack the version.
@@ -94,7 +99,11 @@ class PersonalData:
         yield "SignIns", map(public_sign_in, sign_ins)
         actions = self.actions.of_person(ids, user_id)
         yield "Actions", (public_action(action, now) for action in actions)
-        yield "BatchRows", map(_batch_row, self.batches.rows_about(ids))
+        rows = self.batches.rows_about(ids)
+        yield (
+            "BatchRows",
+            ({"Id": row["_id"], **public_row(row)} for row in rows),
+        )
         yield "Batches", map(public_batch, self.batches.made_by(user_id))
         yield "Approvals", map(public_approval, self.approvals.of_person(ids, user_id))
         yield "GameEvents", (public_event(event, {}) for event in self.events.of_players(ids))
@@ -104,35 +113,14 @@ class PersonalData:
     def _character(self, player: Document) -> Document:
         """Return a character with everything that it owns and has learned, including bags."""
         bags = [_readable(bag, ()) for bag in self.bags.carried_by([player])]
-        return {**_readable(player, set(players.INTERNAL) - EXPORTED_INTERNAL), "Bags": bags}
+        return {**_readable(player, players.INTERNAL), "Bags": bags}
 
-    def _entries(self, **of: str) -> Iterator[Document]:
-        filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts
-        return self.history.serve_all(filters)
-
-
-def _batch_row(row: Document) -> Document:
-    return {"Id": row["_id"], **public_row(row)}
-
-
-def _notes(notes: Any) -> Iterator[Document]:
-    """Yield all notes on an account, including those that an undo has hidden."""
-    for id_, note in as_map(notes).items():
-        if is_note(note):
-            yield {**public_note(id_, note), "IsHidden": bool(note.get("IsHidden"))}
+    def _entries(self, **of: Any) -> Iterator[Document]:
+        return self.history.serve_all(Filters(KINDS, **of))
 
 
 def _readable(document: Document, left_out: Iterable[str]) -> Document:
-    """Return a stored document with JSON values, without some fields."""
-    hidden = {"_id", "Journal", *left_out}
-    fields = {name: _plain(value) for name, value in document.items() if name not in hidden}
-    return {"Id": document["_id"], **fields}
-
-
-def _plain(value: Any) -> Any:
-    """Return a stored value as a JSON value; times have the format of the API."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return value if isinstance(value, datetime) else to_json(value)
+    """Return a stored document without some fields."""
+    hidden = {"_id", *left_out} - EXPORTED_INTERNAL
+    kept = {name: value for name, value in document.items() if name not in hidden}
+    return {"Id": document["_id"], **kept}

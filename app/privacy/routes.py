@@ -8,11 +8,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.auth.execution import change_route, execute
-from app.core.changes import Applied
-from app.core.errors import NotFound
 from app.core.naming import Lookup
-from app.history.domain import Filters
-from app.history.store import History
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
@@ -22,22 +18,14 @@ from app.http.masking import MASK
 from app.http.openapi.examples import PLAYER
 from app.http.uploads import Pieces, download
 from app.players.domain import PlayerOnline
-from app.privacy.domain import (
-    ERASE,
-    ErasureUnderWay,
-    NotConfirmed,
-    OwnAccount,
-    public_erasure,
-)
-from app.privacy.erasing import finish
-from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
+from app.privacy.domain import ErasureUnderWay, NotConfirmed, OwnAccount, public_erasure
+from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import ErasureSchema, PersonalDataSchema
 from app.users.store import Users
 
 blp = Blueprint("PersonalData", __name__, url_prefix="/api/v1/users", group="Users")
 
-history = current(History)
 personal_data = current(PersonalData)
 users = current(Users)
 
@@ -99,19 +87,12 @@ def delete_user(key: Lookup) -> Response:
 
     As `eraseUser`, for clients that delete users in this way. It cannot be undone.
     """
-    try:
-        name = str(users.get(key, "Name").get("Name"))
-    except NotFound:  # The account is erased, and the rest may not be yet.
-        name = key.text
-    return erasure_of(key, name)
+    return erasure_of(key, None)
 
 
-def erasure_of(key: Lookup, confirm: str) -> Response:
+def erasure_of(key: Lookup, confirm: str | None) -> Response:
     """Erase a user, and return the response."""
     # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))
-    record = finish(execute(ERASE_USER, key, {"Confirm": confirm}).answer)
-    # History may no longer have the entry.
-    newest = history.list(Filters(("user",), record["_id"], operation=ERASE), 1).values
-    entry = {"_id": newest[0]["Id"]} if newest else None
-    return change_response(Applied(None, entry=entry), public_erasure(record))
+    begun = execute(ERASE_USER, key, {"Confirm": confirm})
+    return change_response(begun, public_erasure(finish(begun.answer)))

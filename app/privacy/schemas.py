@@ -59,20 +59,24 @@ class StoredSchema(Schema):
     Id = Text(example=USER_ID)
 
 
+def stored_list() -> List:
+    return List(fields.Nested(StoredSchema), example=[])
+
+
 class PersonalDataSchema(Schema):
     """All that is stored about a person."""
 
     User = fields.Nested(StoredSchema)
     Characters = List(fields.Nested(StoredSchema), description="With all that they own and know.")
-    DeletedCharacters = List(fields.Nested(StoredSchema), example=[])
-    Guilds = List(fields.Nested(StoredSchema), example=[])
-    Notes = List(fields.Nested(StoredSchema), example=[])
-    Keys = List(fields.Nested(StoredSchema), example=[])
-    SignIns = List(fields.Nested(StoredSchema), example=[])
-    Actions = List(fields.Nested(StoredSchema), example=[])
-    BatchRows = List(fields.Nested(StoredSchema), example=[])
-    Batches = List(fields.Nested(StoredSchema), example=[])
-    Approvals = List(fields.Nested(StoredSchema), example=[])
-    GameEvents = List(fields.Nested(StoredSchema), example=[])
-    HistoryAbout = List(fields.Nested(StoredSchema), example=[])
-    HistoryBy = List(fields.Nested(StoredSchema), example=[])
+    DeletedCharacters = stored_list()
+    Guilds = stored_list()
+    Notes = stored_list()
+    Keys = stored_list()
+    SignIns = stored_list()
+    Actions = stored_list()
+    BatchRows = stored_list()
+    Batches = stored_list()
+    Approvals = stored_list()
+    GameEvents = stored_list()
+    HistoryAbout = stored_list()
+    HistoryBy = stored_list()

@@ -1,6 +1,6 @@
 """Erases people in MongoDB: fence, wait, sweep.
 
-One transaction stores the record of the erasure and closes the account. No transaction that begins
+One transaction stores the record of the erasure and deletes the account. No transaction that begins
 later stores anything about the person (app/storage/fence.py). When those that began before have
 ended, the sweep deletes and masks what there is (app/privacy/traces.py), in transactions of at most
 200 documents. Each step searches for what is left, so the sweep may be killed at any point,
@@ -10,14 +10,15 @@ and export: with them, db check finds erased people whose data has returned.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
-from pymongo import UpdateOne
+from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
@@ -25,32 +26,31 @@ from app.core import metrics
 from app.core.changes import ABSENT, Applied, Intent
 from app.core.errors import NotFound, Unavailable
 from app.core.limits import Limiter
-from app.core.request_scope import renew_time_limit, working
+from app.core.request_scope import working
 from app.core.types import Document
-from app.players import domain as players
-from app.players.items.store import BAGS, Bags
+from app.players.items.store import Bags
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
-    CLOSED_FIELDS,
-    ERASE,
     ERASED_AT,
     ErasureUnderWay,
-    close,
+    Person,
+    count_keys,
+    pattern_of,
     texts_naming,
 )
-from app.privacy.traces import RETURNED, TRACES, Person, Trace
+from app.privacy.traces import RETURNED, TRACES, Trace
 from app.storage.bulk import batches
 from app.storage.changes import Changes
 from app.storage.client import Storage
-from app.storage.fence import ERASURES, erased_people
+from app.storage.fence import ERASURES, erased_people, require_not_erased
 from app.storage.history import HISTORY
+from app.storage.update_from_difference import difference
 from app.users import domain as users
+from app.users.oauth.store import REFRESH_TOKENS
 from app.users.store import USERS
 
 # The maximum number of documents in one transaction.
 PORTION = 200
-# How many documents are searched for names between two looks at the clock.
-SEARCHED_AT_ONCE = 1000
 # How long one request works on an erasure: where the lifetime of transactions is 3 seconds, this
 # is enough for most.
 REQUEST_SECONDS = 10.0
@@ -60,9 +60,8 @@ CHORE_SECONDS = 5.0
 LIFETIMES, ROUNDING_SECONDS = 1.5, 1.0
 # MongoDB's default, if the lifetime cannot be read.
 UNKNOWN_LIFETIME = 60.0
-NAMED_BY = ("Name", "FormerNames", "Email", "FormerEmails")
 # What a record needs only until the erasure has finished.
-UNTIL_THE_END = ("Texts", "Step", "SettledAt", "Lifetime")
+UNTIL_THE_END = ("Texts", "FencedAt", "Lifetime")
 
 
 class Returned(NamedTuple):
@@ -76,230 +75,163 @@ class Returned(NamedTuple):
 class Erasures:
     """The erasures of one application: their records, and their execution."""
 
-    def __init__(
-        self, storage: Storage, waiters: int = 1, request_seconds: float = REQUEST_SECONDS
-    ) -> None:
+    def __init__(self, storage: Storage, waiters: int) -> None:
         self._db = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._erasures = self._db[ERASURES.name]
-        self._users = self._db[USERS.name]
-        self._players = self._db[PLAYERS.name]
-        self._deleted = self._db[DELETED_PLAYERS.name]
-        self._history = self._db[HISTORY.name]
         self._changes = Changes(storage, users.SUBJECT)
         self._bags = Bags(storage)
         self._entries = storage.entries
-        self._clock = storage.clock
+        self._now = storage.clock.now
         self._lifetime = storage.lifetime
-        self._transactions = storage.transactions
+        self._run = storage.transactions.run
         self._waiters = Limiter("Too many people are being erased", waiters)
-        self.request_seconds = request_seconds
+        self.request_seconds = REQUEST_SECONDS
 
     def find(self, user_id: str | None) -> Document | None:
         return self._erasures.find_one({"_id": user_id})
 
-    def find_earlier(self, intent: Intent) -> Document | None:
-        """Return the erasure that the same request has begun before."""
-        for entry in self._entries.with_keys([intent.key] if intent.key else []):
-            if entry["Operation"] == ERASE:
-                return self.find(entry["Subject"]["Id"])
-        return None
-
-    def online_characters(self, user_id: str, since: datetime | None) -> list[str]:
-        """Return the names of a person's online characters."""
-        found = self._players.find({"UserId": user_id}, ["Name", "Online", "LastSeen"])
-        return [str(player.get("Name")) for player in found if players.is_online(player, since)]
-
     def begin(self, user_id: str, intent: Intent) -> Applied:
-        """Store the record of an erasure, and close the account, unless that is done."""
-        return self._transactions.run(partial(self._begin, user_id, intent), "user")
+        """Store the record of an erasure, and delete the account, unless that is done.
 
-    def _begin(self, user_id: str, intent: Intent) -> Applied:
-        former = self.find(user_id) or {}
-        if former and not former.get("FinishedAt"):
-            return Applied(None)
-        now, lifetime = self._clock.now(), self._seconds()
-        found = self._belongings(user_id)
-        record: Document = {
-            **{"_id": user_id, "BegunAt": now, "By": intent.origin.user_id, **former},
-            **{name: sorted({*former.get(name, ()), *found[name]}) for name in found},
-            **{"FinishedAt": None, "Step": 0, "Lifetime": lifetime},
-            "SettledAt": now + timedelta(seconds=_longest(lifetime)),
+        In a transaction of the caller.
+        """
+        record = self.find(user_id)
+        if record and not record.get("FinishedAt"):
+            return Applied(user_id)
+        now, own, entry = self._now(), {"UserId": user_id}, None
+        user = self._db[USERS.name].find_one({"_id": user_id})
+        belongings = self._belongings(user or {"_id": user_id})
+        tokens = self._db[REFRESH_TOKENS.name].count_documents(own)
+        # Of somebody who has returned, there may be other documents only.
+        if user:
+            _, entry = self._changes.versioned(user, intent, ())
+            require_not_erased(self._erasures, (), entry)
+            self._db[USERS.name].delete_one({"_id": user_id})
+            self._entries.add(entry)
+        for plan in (PLAYERS, DELETED_PLAYERS):
+            self._db[plan.name].update_many(own, {"$set": {ERASED_AT: now}})
+        fence = {
+            "$setOnInsert": {"BegunAt": now, "By": intent.origin.user_id},
+            "$set": {"FinishedAt": None, "FencedAt": now, "Lifetime": self._seconds()},
+            "$inc": {"Counts.Keys": count_keys(user or {}), "Counts.Tokens": tokens},
+            "$addToSet": belongings,
         }
-        applied = Applied(None)
-        if self._users.find_one({"_id": user_id}, ["_id"]):
-            user = self._changes.read({"_id": user_id}, (*CLOSED_FIELDS, ERASED_AT))
-            decision = self._changes.decide(user, partial(close, now=now), intent)
-            applied = self._changes.write(decision, is_erasure=True)
-            counts = record.get("Counts", {})
-            keys = counts.get("Keys", 0) + applied.answer["Keys"]
-            record["Counts"] = {**counts, "Keys": keys}
-        for collection in (self._players, self._deleted):
-            collection.update_many({"UserId": user_id}, {"$set": {ERASED_AT: now}})
-        self._erasures.replace_one({"_id": user_id}, record, upsert=True)
-        return applied
+        self._erasures.update_one({"_id": user_id}, fence, upsert=True)
+        return Applied(user_id, entry=entry)
 
     def _seconds(self) -> float:
         seconds = self._lifetime.seconds()
         return UNKNOWN_LIFETIME if seconds is None else seconds
 
-    def _belongings(self, user_id: str) -> dict[str, Iterable[str]]:
-        """Return the ids of what belongs to a person, and the texts that identify them."""
-        user = self._users.find_one({"_id": user_id}, [*NAMED_BY]) or {}
-        characters = self._characters(user_id)
-        ids = [character["_id"] for character in characters]
-        renamed = {"Subject.Id": {"$in": ids}, "Operation": "rename"}
-        entries = self._history.find(renamed, ["Changes"]).hint("subject")
-        former = [change["Before"] for entry in entries for change in entry["Changes"]]
-        return {
-            "Players": ids,
+    def _belongings(self, user: Document) -> Document:
+        """Return what belongs to a person, and what identifies them, to be added to the record."""
+        own = {"UserId": user["_id"]}
+        deleted = [copy["Player"] for copy in self._db[DELETED_PLAYERS.name].find(own)]
+        characters = [*self._db[PLAYERS.name].find(own), *deleted]
+        found = {
+            "Players": [character["_id"] for character in characters],
             "Bags": [bag["_id"] for bag in self._bags.carried_by(characters)],
-            # Rows of batches and reasons may refer to a character by its id.
-            "Texts": texts_naming(user, characters, [*former, *ids]),
+            "Texts": texts_naming([user, *characters]),
         }
+        return {name: {"$each": sorted(values)} for name, values in found.items()}
 
-    def _characters(self, user_id: str) -> Sequence[Document]:
-        """Return the characters of a person, including deleted ones."""
-        own, fields = {"UserId": user_id}, ["Name", "FormerNames", "Inventory", "Bank"]
-        copies = {**own, "Player._id": {"$type": "string"}}
-        kept = self._deleted.find(copies, ["Player._id", *(f"Player.{name}" for name in fields)])
-        return [*self._players.find(own, fields), *(copy["Player"] for copy in kept)]
+    def _note(self, user_id: str) -> None:
+        found = {"$addToSet": self._belongings({"_id": user_id})}
+        self._erasures.update_one({"_id": user_id}, found)
 
     def finish(
         self,
         user_id: str,
-        deadline: float | None = None,
+        deadline: float = math.inf,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Document:
         """Carry out the rest of an erasure; raise ErasureUnderWay at the deadline."""
-        while True:
-            # In a transaction: so what the step reads next is not older than this.
-            record = self._transactions.run(partial(self._record, user_id))
-            if record.get("FinishedAt"):
-                return record
-            if (left := self._seconds_to_settle(record)) > 0:
-                self._wait(left, deadline)
-                continue
-            try:
-                for count in self._sweep(record):
-                    advance(count)
-                    if deadline is not None and time.monotonic() > deadline:
-                        raise ErasureUnderWay
-            except PyMongoError as error:
-                # One step may read much more than a request has time for.
-                if deadline is None or not error.timeout:
-                    raise
-                raise ErasureUnderWay from error
-            self._advance(record)
-
-    def _record(self, user_id: str) -> Document:
-        record = self.find(user_id)
+        # In a transaction: so what is read next is not older than this.
+        record = self._run(partial(self.find, user_id))
         if record is None:
             raise NotFound("erasure", user_id)
-        return record
+        if record.get("FinishedAt"):
+            return record
+        try:
+            self._wait(record, deadline)
+            # What was stored by transactions that began before the fence.
+            self._run(partial(self._note, user_id))
+            person = self._person(self.find(user_id) or record)
+            for trace in TRACES:
+                for count in self._sweep(trace, person):
+                    advance(count)
+                    if time.monotonic() > deadline:
+                        raise ErasureUnderWay
+        except PyMongoError as error:
+            # It may read more than a request has time for.
+            if not error.timeout:
+                raise
+            raise ErasureUnderWay from error
+        entries = self._db[HISTORY.name].count_documents({"Subject.Id": {"$in": person.ids}})
+        done = {"FinishedAt": self._now(), "Counts.Entries": entries}
+        end = {"$set": done, "$unset": dict.fromkeys(UNTIL_THE_END, "")}
+        # Unless it has begun again meanwhile.
+        same = {"_id": user_id, "FencedAt": record["FencedAt"]}
+        self._erasures.update_one(same, end)
+        return self.find(user_id) or record
+
+    def _wait(self, record: Document, deadline: float) -> None:
+        """Wait until the transactions have ended that began before the fence."""
+        while (seconds := self._seconds_to_settle(record)) > 0:
+            under_way = ErasureUnderWay(retry_after=int(seconds) + 1)
+            if time.monotonic() + seconds > deadline:
+                raise under_way
+            try:
+                with working(self._waiters):
+                    time.sleep(seconds)
+            except Unavailable:
+                raise under_way from None
 
     def _seconds_to_settle(self, record: Document) -> float:
-        """Return for how long transactions may still run that began before the record."""
-        if record.get("Step") or "SettledAt" not in record:
-            return 0.0
-        left: float = (record["SettledAt"] - self._clock.now()).total_seconds()
-        if left <= 0:
-            # The lifetime may have been changed since, or another server has become the primary.
-            left += max(0.0, _longest(self._seconds()) - _longest(record["Lifetime"]))
-        return left
+        # The lifetime may have been changed since, or another server has become the primary.
+        lifetime = max(record["Lifetime"], self._seconds())
+        # mongomock has no transactions.
+        longest = LIFETIMES * lifetime + ROUNDING_SECONDS if lifetime else 0.0
+        since: timedelta = self._now() - record["FencedAt"]
+        return longest - since.total_seconds()
 
-    def _wait(self, seconds: float, deadline: float | None) -> None:
-        under_way = ErasureUnderWay(retry_after=int(seconds) + 1)
-        if deadline is not None and time.monotonic() + seconds > deadline:
-            raise under_way
-        try:
-            with working(self._waiters):
-                time.sleep(seconds)
-            renew_time_limit()
-        except Unavailable:
-            raise under_way from None
+    def _sweep(self, trace: Trace, person: Person) -> Iterator[int]:
+        """Delete or change the documents of a trace; yield numbers of documents."""
+        where = trace.where(person)
+        for some in batches((id_ for id_, _ in self._writes(trace, person, where)), PORTION):
+            still = {"$and": [{"_id": {"$in": some}}, where]}
+            yield self._run(partial(self._write, trace, person, still))
 
-    def _sweep(self, record: Document) -> Iterator[int]:
-        """Take the step of a sweep that is next; yield numbers of changed documents."""
-        step, user_id = record.get("Step", 0), record["_id"]
-        if step == 0:
-            yield self._transactions.run(partial(self._note_belongings, user_id))
-            yield from self._portions(partial(self._delete_bags, user_id))
-            return
-        trace, person = TRACES[step - 1], self._person(record)
-        if trace.rule is None:
-            yield from self._portions(partial(self._delete, trace, person))
-            return
-        for ids in batches(self._changing(trace, person), PORTION):
-            yield self._transactions.run(partial(self._rewrite, trace, person, ids))
+    def _write(self, trace: Trace, person: Person, where: Document) -> int:
+        writes = [write for _, write in self._writes(trace, person, where)]
+        if writes:
+            self._db[trace.plan.name].bulk_write(writes, ordered=False)
+        return len(writes)
 
-    def _portions(self, step: Callable[[], int]) -> Iterator[int]:
-        while count := self._transactions.run(step):
-            yield count
-
-    def _note_belongings(self, user_id: str) -> int:
-        """Record what a transaction stored that began before the record."""
-        found = self._belongings(user_id)
-        more = {name: {"$each": sorted(values)} for name, values in found.items()}
-        self._erasures.update_one({"_id": user_id}, {"$addToSet": more})
-        return 0
-
-    def _delete_bags(self, user_id: str) -> int:
-        """Delete inner bags before outer ones, through which they are found."""
-        found = self._bags.carried_by(self._characters(user_id))
-        ids = [bag["_id"] for bag in found[-PORTION:]]
-        return self._db[BAGS.name].delete_many({"_id": {"$in": ids}}).deleted_count if ids else 0
+    def _writes(
+        self, trace: Trace, person: Person, where: Document
+    ) -> Iterator[tuple[str, DeleteOne | UpdateOne]]:
+        """Yield what deletes or changes the documents of a trace, each with the id."""
+        found = self._db[trace.plan.name].find(where)
+        for document in found.hint(trace.hint) if trace.hint else found:
+            same = {"_id": document["_id"]}
+            if trace.rule is None:
+                yield document["_id"], DeleteOne(same)
+                continue
+            gone = dict.fromkeys(document, ABSENT)
+            if update := difference(document, gone | trace.rule(document, person)):
+                yield document["_id"], UpdateOne(same, update)
 
     def _person(self, record: Document) -> Person:
         own = erased_people(self._erasures, [record["_id"], *record["Players"]])
-        return Person(record["_id"], [*own, *record["Bags"]], record.get("Texts", ()))
-
-    def _delete(self, trace: Trace, person: Person) -> int:
-        collection = self._db[trace.collection]
-        ids = [
-            found["_id"] for found in collection.find(trace.where(person), ["_id"]).limit(PORTION)
-        ]
-        if not ids:
-            return 0
-        count = collection.delete_many({"_id": {"$in": ids}}).deleted_count
-        if trace.counted_as:
-            more = {"$inc": {f"Counts.{trace.counted_as}": count}}
-            self._erasures.update_one({"_id": person.id}, more)
-        return count
-
-    def _changing(self, trace: Trace, person: Person) -> Iterator[str]:
-        """Yield the ids of documents that a trace changes."""
-        # Between batches, a request's time limit is checked.
-        found = self._db[trace.collection].find(trace.where(person), batch_size=SEARCHED_AT_ONCE)
-        for document in found.hint(trace.hint) if trace.hint else found:
-            if trace.rule and trace.rule(document, person):
-                yield document["_id"]
-
-    def _rewrite(self, trace: Trace, person: Person, ids: list[str]) -> int:
-        collection, updates = self._db[trace.collection], []
-        for document in collection.find({"_id": {"$in": ids}}):
-            if trace.rule and (values := trace.rule(document, person)):
-                updates.append(UpdateOne({"_id": document["_id"]}, _update_to(values)))
-        if updates:
-            collection.bulk_write(updates, ordered=False)
-        return len(updates)
-
-    def _advance(self, record: Document) -> None:
-        """Go on to the next step, unless the erasure has begun again meanwhile."""
-        step = record.get("Step", 0)
-        update: Document = {"$set": {"Step": step + 1}}
-        if step == len(TRACES):
-            ids = self._person(record).ids
-            entries = self._history.count_documents({"Subject.Id": {"$in": ids}})
-            done = {"FinishedAt": self._clock.now(), "Counts.Entries": entries}
-            update = {"$set": done, "$unset": dict.fromkeys(UNTIL_THE_END, "")}
-        same = {name: record.get(name) for name in ("_id", "Step", "SettledAt")}
-        self._erasures.update_one(same, update)
+        texts = record.get("Texts", [])
+        return Person(record["_id"], [*own, *record["Bags"]], texts, pattern_of(texts))
 
     def continue_all(self) -> None:
         """Continue, each for a moment, the erasures that no request is working on any more."""
         metrics.ERASURES.labels("unfinished").set(len(self.unfinished()))
-        left = self._clock.now() - timedelta(seconds=self.request_seconds)
-        for user_id in self.unfinished(SettledAt={"$not": {"$gt": left}}):
+        left = self._now() - timedelta(seconds=self.request_seconds)
+        for user_id in self.unfinished(FencedAt={"$not": {"$gt": left}}):
             with suppress(ErasureUnderWay):
                 self.finish(user_id, time.monotonic() + CHORE_SECONDS)
 
@@ -309,29 +241,17 @@ class Erasures:
 
     def find_returned(self) -> Iterator[Returned]:
         """Yield data of erased people that has returned."""
-        for record in self._erasures.find({"FinishedAt": {"$ne": None}}, sort=[("_id", 1)]):
+        for record in self._erasures.find({"FinishedAt": {"$ne": None}}):
             person = self._person(record)
             for trace in RETURNED:
-                for found in self._db[trace.collection].find(trace.where(person), ["_id"]):
-                    yield Returned(trace.collection, str(found["_id"]), person.id)
+                name = trace.plan.name
+                for found in self._db[name].find(trace.where(person), ["_id"]):
+                    yield Returned(name, str(found["_id"]), person.id)
 
     def erase_again(self, returned: Iterable[Returned], intent: Intent) -> None:
         """Erase people whose data has returned."""
         ids = {found.user_id for found in returned}
         for user_id in ids:
-            self.begin(user_id, intent)
+            self._run(partial(self.begin, user_id, intent))
         for user_id in ids:
             self.finish(user_id)
-
-
-def _longest(lifetime: float) -> float:
-    """Return for how many seconds a transaction may run, given their lifetime; 0 for mongomock."""
-    return LIFETIMES * lifetime + ROUNDING_SECONDS if lifetime else 0.0
-
-
-def _update_to(values: Document) -> Document:
-    """Return the update to these values by path."""
-    gone = {path: "" for path, value in values.items() if value is ABSENT}
-    new = {path: value for path, value in values.items() if value is not ABSENT}
-    update = {"$set": new, "$unset": gone}
-    return {operator: fields for operator, fields in update.items() if fields}

@@ -179,19 +179,19 @@ class Changes:
             if self._documents.find_one(others, ["_id"]):
                 raise self._taken[name](fields)
 
-    def write(self, decision: Decision, is_erasure: bool = False) -> Applied:
+    def write(self, decision: Decision) -> Applied:
         """Write what was decided, and insert its entry."""
         if decision.update:
-            self.require_not_erased([decision], is_erasure)
+            self.require_not_erased([decision])
             self._update(decision)
             if decision.outcome.entry:
                 self._entries.add(decision.outcome.entry)
         return decision.outcome
 
-    def require_not_erased(self, decisions: Sequence[Decision], is_erasure: bool = False) -> None:
+    def require_not_erased(self, decisions: Sequence[Decision]) -> None:
         """Raise if the owner of a document, or the author of its change, is being erased."""
         owners: list[Any] = []
-        for decision in () if is_erasure else decisions:
+        for decision in decisions:
             new_owner = decision.update.get("$set", {}).get("UserId")
             owners += [_owner_of(decision.document), new_owner]
         require_not_erased(self._erasures, owners, *(d.outcome.entry for d in decisions))

@@ -30,8 +30,6 @@ USED = object_shape({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT})
 QUOTAS = CollectionPlan("quotas", USED, (expiry(),))
 BUDGETS = CollectionPlan("budgets", USED, (expiry(),))
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-# The kinds of limits whose names are ids of accounts.
-OF_ACCOUNTS = ("account", "caller", "requests", "mails_an_hour", "mails_a_day", "asked")
 
 
 class Limit(NamedTuple):

@@ -11,6 +11,8 @@ from app.core.operations import object_arguments, object_fields
 from app.core.types import Document
 
 MOST_WORDS = 100
+# The fields of a row of a batch that contain what was sent.
+ROW_TEXTS = ("Player", "Why", "Arguments", "Sent")
 _WORD = re.compile(r"\w+")
 
 
@@ -31,6 +33,20 @@ def history_document(entry: Document, kept: timedelta | None) -> Document:
 def words(text: str) -> list[str]:
     """Return the words of a text in the form that the filter compares."""
     return list(dict.fromkeys(_WORD.findall(name_key(text))))[:MOST_WORDS]
+
+
+def row_words(row: Document) -> Document:
+    """Return the words by which an erasure finds a row of a batch whose player is unknown.
+
+    Only such a row may name somebody else: what was sent is repeated in Why in quotation marks.
+    """
+    if row["Subject"]:
+        return {}
+    quoted = (row["Why"] or "").partition("'")[2]
+    given = [*row["Arguments"].values(), *row.get("Sent", {}).values()]
+    texts = [text for text in (row["Player"], quoted, *given) if isinstance(text, str)]
+    # A name may have no words.
+    return {"Words": sorted({w for text in texts for w in words(text) or [name_key(text)]})}
 
 
 def _authors(by: Document) -> Iterator[str]:

@@ -117,9 +117,6 @@ SHAPE = changeable(
         "FormerNames": ARRAY,
         # An erasure searches texts for these.
         "FormerEmails": ARRAY,
-        # When the account will be erased, and who asked for that (app/privacy).
-        # Set while the account is being erased.
-        "ErasedAt": MOMENT,
     },
 )
 
@@ -142,7 +139,7 @@ SUBJECT = SubjectKind(
     carried=_carry_names_and_emails,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
-INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt")
+INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor")
 INTERNAL += ("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and the defaults for values of other types.

@@ -26,8 +26,7 @@ from app.core.types import Document
 from app.http import tracing
 from app.http.masking import MASK
 from app.privacy.domain import ErasureUnderWay
-from app.privacy.erasing import finish
-from app.privacy.operations import ERASE_USER
+from app.privacy.operations import ERASE_USER, finish
 from app.users import accounts
 from app.users.moderation.operations import IMPOSE, LIFT
 from app.users.notes.operations import NOTE_ON_USER

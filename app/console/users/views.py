@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -39,7 +38,7 @@ from app.core.types import Document
 from app.http.intents import reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.uploads import Pieces, download
-from app.privacy.domain import ERASED_AT, public_erasure
+from app.privacy.domain import public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.users.domain import POWER_FLAGS, shown_code
 from app.users.moderation import domain as moderation
@@ -50,7 +49,7 @@ from app.users.second_factor.domain import has_factor
 from app.users.store import RECORD
 
 TABS = ("account", "history", "notes", "keys", "sign-ins")
-READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT)
+READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor")
 
 # Returns the content of a tab from an account and its entries.
 Content = Callable[[Document, list[Document]], dict[str, Any]]
@@ -108,8 +107,6 @@ def user_page(
     except NotFound as error:
         return gone_page("user", key.id, tab, sent, error, describe_erased)
     id_ = user["_id"]
-    if isinstance(user.get(ERASED_AT), datetime):
-        return gone_page("user", id_, tab, sent, NotFound("user", key), describe_erased)
     changes = changes_on_tab("user", id_, tab)
     facts = account_facts(user)
     if content:

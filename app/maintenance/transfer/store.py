@@ -22,7 +22,7 @@ from app.storage.schema.collections import init_database
 # the variables of a running game.
 ALONE = (
     "CreationDate",
-    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt"),
+    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor"),
     *("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled"),
     "LastSignInAt",
 )

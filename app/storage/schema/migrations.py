@@ -26,7 +26,7 @@ from app.storage.schema import upgrade
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.storage.schema.upgrade import UpgradeRefused
-from app.storage.search_fields import history_document
+from app.storage.search_fields import history_document, row_words
 
 Step = Callable[[Database[Document]], None]
 
@@ -206,6 +206,14 @@ def _with_permissions(user: Document) -> Iterator[UpdateOne]:
         yield UpdateOne({"_id": user["_id"], path: scopes}, {"$set": {path: expanded}})
 
 
+def find_rows_by_words(db: Database[Document]) -> None:
+    """Let an erasure find the rows of unknown players that name somebody, by an index."""
+    rows = db["batch_rows"]
+    for batch in batches(rows.find({"Subject": None, "Words": {"$exists": False}})):
+        _write(rows, [UpdateOne(row, {"$set": row_words(row)}) for row in batch])
+    drop_index(rows, "unknown")
+
+
 STEPS: list[Step] = [
     restore_by_stamps,
     keep_former_names,
@@ -225,6 +233,7 @@ STEPS: list[Step] = [
     separate_invitations,
     expand_scopes,
     *upgrade.STEPS,  # transactions
+    find_rows_by_words,
 ]
 CURRENT = FIRST + len(STEPS)
 # Older databases have Journals.

@@ -30,7 +30,6 @@ def _operation(
         moves=no_items,
         sentence=sentence,
         takes_key=False,
-        quotes_staff=True,
     )
 
 
