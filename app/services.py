@@ -22,7 +22,6 @@ from app.game.events.store import Events
 from app.game.player_events.store import GameEvents
 from app.game.samples.sampler import Sampler
 from app.game.samples.store import Samples
-from app.game.server.store import Letters, TakenActions
 from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import SERVICES, Service
@@ -32,7 +31,6 @@ from app.players.deletion.store import Deletions
 from app.players.guilds.store import Guilds
 from app.players.items.domain import Limits as ItemLimits
 from app.players.items.store import Bags, Catalogue
-from app.players.items.transfers.store import Transfers
 from app.players.store import Players
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
@@ -103,7 +101,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     players = add(Players(storage, settings.ONLINE_TTL_SECONDS, total_seconds))
     add(Deletions(storage, players))
     add(Guilds(storage, total_seconds))
-    add(Transfers(storage, players, catalogue))
 
     passwords = add(
         Passwords(
@@ -133,9 +130,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     samples = add(Samples(storage))
     approvals = add(Approvals(storage))
     # At most a quarter of the threads may wait for the game, for batches, and for erasures.
-    actions = add(Actions(storage, quarter))
-    add(TakenActions(storage))
-    letters = add(Letters(storage, players, catalogue))
+    actions = add(Actions(storage, players, catalogue, quarter))
     add(Events(storage, history))
     game_events = add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
     batches = add(Batches(storage))
@@ -146,7 +141,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(PersonalData(storage, *sources))
 
     chores = [
-        letters.give_due,
+        actions.give_due,
         batches.remove_stale,
         erasures.continue_all,
         group_roles.warn,

@@ -83,7 +83,7 @@ def get_history_entry(entry_id: str) -> Document:
     UndoSchema,
     AlreadyUndone(ENTRY, UNDO_ENTRY),
     CannotUndo(ENTRY, "a registration is never undone"),
-    Spent(ITEM, 5, 3),
+    Spent(3, ITEM, 5),
     ChangedSince(ITEM),
     body=UndoArgs(),
     is_body_required=False,

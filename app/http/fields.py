@@ -10,6 +10,7 @@ from marshmallow import fields
 from marshmallow.validate import Range
 
 from app.core.naming import NIL, is_visible, parse_guid
+from app.http.masking import masked
 
 INT64 = 2**63
 # Names contain no control characters, and MongoDB rejects a pattern with NUL.
@@ -114,6 +115,13 @@ class PlainText(Text):
             exceptions = " except newlines and tabs" if self._pattern is LINES else ""
             raise self.make_error("control", exceptions=exceptions)
         return text
+
+
+class MaskedText(PlainText):
+    """Text that many people read: secrets in it are masked."""
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
+        return masked(super()._deserialize(value, attr, data, **kwargs))
 
 
 class Guid(Described, fields.String):

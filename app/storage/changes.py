@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bson import ObjectId
 from pymongo import UpdateOne
@@ -50,6 +50,8 @@ TOO_LARGE_CODES = (10334, 17419)
 LARGEST_COUNT = 2**62
 # What every change reads, beside the fields of its rule.
 ALWAYS_READ = ("Name", "UserId", "Version", "ChangedAt")
+
+Result = TypeVar("Result")
 
 
 class Decision(NamedTuple):
@@ -107,8 +109,8 @@ class Changes:
         return self.in_transaction(step, intent, turn=f"{self._kind.name} {where}")
 
     def in_transaction(
-        self, step: Callable[[], Applied], intent: Intent, turn: Hashable = None
-    ) -> Applied:
+        self, step: Callable[[], Result], intent: Intent, turn: Hashable = None
+    ) -> Result:
         """Take a step that may change several documents, as one transaction."""
         return self._transactions.run(step, self._kind.name, intent.key is not None, turn)
 

@@ -3,7 +3,6 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
-from itertools import product
 
 import pytest
 
@@ -11,6 +10,8 @@ from app.core.roles import Role
 from app.game.actions.schemas import ActionPageSchema, ActionSchema
 from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES
+from app.players.items.store import Catalogue
+from app.players.store import Players
 from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller
@@ -167,7 +168,9 @@ def test_it_waits_no_longer_than_two_seconds(app, db, post):
 
 
 def test_few_wait_at_once_and_the_others_are_told_at_once(app, db, staff, player):
-    app.extensions[SERVICES][Actions] = Actions(service(app, Storage), 1, wait_seconds=30.0)
+    app.extensions[SERVICES][Actions] = Actions(
+        *(service(app, kind) for kind in (Storage, Players, Catalogue)), 1, wait_seconds=30.0
+    )
     look(db)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(staff, f"POST {KICK}")
@@ -232,24 +235,6 @@ def test_a_key_of_what_is_said_to_all_is_another_one_than_ones_own(db, post):
     look(db)
     post("chat/global", {"Message": "One."}, 202, Idempotency_Key="k")
     post("users/Clerk/admin/kick", None, 202, Idempotency_Key="k")
-
-
-def test_an_action_that_a_game_has_spoilt_is_no_bug(db, get):
-    fields = ("By", "Subject", "Arguments", "Kind", "Result", "Reason", "At")
-    for field, value in product(fields, (None, 5, "x", 1.5, [], [{}])):
-        db.actions.delete_many({})
-        spoilt = {**make_action(), field: value}
-        db.actions.insert_one(spoilt, bypass_document_validation=True)
-        assert len(get("actions")["Values"]) == 1, (field, value)
-        get(f"actions/{spoilt['_id']}")
-
-
-def test_what_a_game_spoils_while_it_is_waited_for_does_not_matter(db, post):
-    spoilt = {"Subject": None, "Arguments": 5, "Kind": None, "By": "x"}
-    with playing(db) as game:
-        game.spoil = spoilt
-        answer = post("players/Aladric/admin/warpto", {"mapid": MAP})
-    assert answer.json["Message"] == f"Warped 'Aladric' to {MAP}."
 
 
 def test_a_secret_is_not_said(db, post):
@@ -336,14 +321,3 @@ def test_a_repeated_request_is_answered_whoever_has_the_name_now(
     # Another key that begins like it is another request.
     post(by_name, body, status, Idempotency_Key=f"same {kind.removesuffix('s')} x")
     assert db.actions.count_documents({"Subject.Id": other["_id"]}) == 1
-
-
-def test_a_request_of_an_older_release_is_recognised(db, post, impatient, player):
-    look(db)
-    first = post(KICK, status=202, Idempotency_Key="k")
-    (action,) = db.actions.find()
-    assert action["RequestKey"] == f"k player {player['_id']}"
-    older = {"RequestKey": f"player {player['_id']} k"}
-    db.actions.update_one({}, {"$set": older})
-    assert post(KICK, status=202, Idempotency_Key="k").json == first.json
-    assert db.actions.count_documents({}) == 1

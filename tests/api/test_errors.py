@@ -14,7 +14,7 @@ from app.http.errors import body_of, codes, status_of
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
 from app.http.json import json_response
 from app.players.domain import SavedSince
-from app.players.items.domain import NoRoom, NotEnoughItems
+from app.players.items.domain import NotEnoughItems, no_room
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -207,8 +207,8 @@ def test_a_body_of_many_unknown_fields_is_refused_in_few_words(client):
 
 
 NUMBERED = [
-    (NotEnoughItems(GUID, 5, 3), {"Code": "NOT_ENOUGH_ITEMS", "Wanted": 5, "Held": 3}),
-    (NoRoom(GUID, 5, 2, bank=False), {"Code": "NO_ROOM", "Left": 2}),
+    (NotEnoughItems(3, GUID, 5), {"Code": "NOT_ENOUGH_ITEMS", "Wanted": 5, "Held": 3}),
+    (no_room(GUID, 5, 2, bank=False), {"Code": "NO_ROOM", "Left": 2}),
     (SavedSince(9), {"Code": "VERSION_CHANGED", "Version": 9}),
     (SavedSince(None), {"Code": "VERSION_CHANGED"}),
     (InvalidField("x", "Is required."), {"Code": "INVALID", "Errors": {"x": ["Is required."]}}),

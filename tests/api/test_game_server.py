@@ -8,7 +8,6 @@ import pytest
 
 from app.core.roles import Role
 from app.game.actions.store import Actions
-from app.game.server import store
 from app.players.domain import FIELDS
 from tests.applications import service
 from tests.changes import cut_off, entries_of
@@ -363,33 +362,3 @@ def test_looking_is_what_makes_a_game_run(app, db, world, staff, game):
     staff(kick, status=503)
     game("actions", {"Game": "world-1"})
     staff(kick, status=202)
-
-
-class TestNamesOfGames:
-    @pytest.fixture
-    def names(self, db, game):
-        """Let games look one after another, however fast it is; return the names that are kept."""
-
-        def names(*looking):
-            for number, name in enumerate(looking):
-                game("actions", {"Game": name})
-                at = datetime.now(timezone.utc) - timedelta(seconds=9 - number)
-                assert db.games.update_one({"_id": name}, {"$set": {"LookedAt": at}}).matched_count
-            return {game["_id"] for game in db.games.find()}
-
-        return names
-
-    def test_an_account_invents_no_more_names_than_are_kept(self, db, names, monkeypatch):
-        monkeypatch.setattr(store, "MOST_GAMES", 3)
-        look(db, "of another", ago=60)
-        kept = {"of another", "world-2", "world-3", "world-4"}
-        assert names(*(f"world-{number}" for number in range(5))) == kept
-
-    def test_who_looks_again_stays(self, names, monkeypatch):
-        monkeypatch.setattr(store, "MOST_GAMES", 2)
-        assert names("world-1", "world-2", "world-1", "world-3") == {"world-1", "world-3"}
-
-    def test_names_of_long_ago_are_forgotten_when_another_comes(self, db, names):
-        look(db, "long gone", ago=31 * 86400)
-        look(db, "of last week", ago=7 * 86400)
-        assert names("world-1") == {"of last week", "world-1"}

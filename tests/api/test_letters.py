@@ -8,7 +8,7 @@ import pytest
 from app.core.changes import Intent, Origin
 from app.core.permissions import Permission
 from app.game.actions.domain import new_action, state_of
-from app.game.server.store import Letters
+from app.game.actions.store import Actions
 from tests.applications import service
 from tests.callers import Caller
 from tests.changes import deaths
@@ -48,7 +48,7 @@ def inventory(db, player_id):
 
 
 def finish(app):
-    service(app, Letters).give_due()
+    service(app, Actions).give_due()
 
 
 def test_a_letter_waits_for_its_player_and_brings_the_items_with_an_entry(staff, ann, letter, db):

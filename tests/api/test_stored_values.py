@@ -139,10 +139,7 @@ def documents(value, now):
     texts = dict.fromkeys(("Kind", "Text", "With"), value)
     yield (
         "game_events",
-        [
-            make_event(player["_id"], ITEM, **texts, Items=items)
-            for items in (value, [value], [whole_slot], [{**slot, "Quantity": value}])
-        ],
+        [make_event(player["_id"], ITEM, **texts)],
     )
     yield "history", [*entries(value, player, now)]
     bag = {"_id": guid(), **dict.fromkeys(("SlotCount", "Slots", "Extra"), value)}
@@ -156,11 +153,10 @@ def documents(value, now):
             {"_id": now - timedelta(hours=1), **counted, **earlier},
         ],
     )
-    answered = dict.fromkeys(("Result", "Error", "Reason"), value)
     for kind in ("chat", "letter", "warp", "restart"):
         arguments = dict.fromkeys(("Message", "Items", "MapId", "X", "Y", "Minutes"), value)
         for one in (arguments, {**arguments, "Items": [value, whole_slot]}):
-            yield "actions", [make_action(_id=guid(), Kind=kind, Arguments=one, **answered)]
+            yield "actions", [make_action(_id=guid(), Kind=kind, Arguments=one, Reason=value)]
     yield "games", [{"_id": "world", "LookedAt": now, "Extra": value}]
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from app.core.changes import field_changes
 from app.players.domain import SUBJECT
-from app.players.items.domain import Limits, NoRoom, NotEnoughItems
-from app.players.items.transfers.domain import receive, take_any, take_back
+from app.players.items.domain import Limits, NoRoom, NotEnoughItems, receive, take
+from app.players.items.undo import moves_of, undo
 from tests.callers import Caller
 from tests.factories import World, guid, make_bag, numbered_guid
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(app):
     bank = {str(slot): GEAR for slot in range(100)}
     pair = Pair(app, Inventory=FULL, Bank={})
     cases = (
-        ({"quantity": 10}, 409, "NO_ROOM"),
+        ({"quantity": 8}, 409, "NO_ROOM"),
         ({"item": SWORD, "quantity": 2, "bankoverflow": True}, 409, "NOT_ENOUGH_ITEMS"),
         ({"to": "Ann"}, 400, "INVALID"),
         ({"to": "Nobody"}, 404, "NOT_FOUND"),
@@ -188,18 +188,19 @@ def test_no_rule_loses_or_makes_items(ann, ann_bank, bob, bob_bank, quantity, ba
     sender = {"_id": "a", "Inventory": ann, "Bank": ann_bank}
     receiver = {"_id": "b", "Inventory": bob, "Bank": bob_bank}
     try:
-        sent = take_any(sender, itemid=POTION, quantity=quantity)
+        sent = take(sender, itemid=POTION, quantity=quantity)
     except NotEnoughItems:
         return
     changes = field_changes(SUBJECT, sender, sent.fields)
+    held = [move.held for move in moves_of(changes)]
     try:
-        got = receive(receiver, changes=changes, bankoverflow=bank, limits_of=limits_of)
+        got = receive(receiver, held=held, bankoverflow=bank, limits_of=limits_of)
     except NoRoom:
         return
     gone = {**sender, **sent.fields}
     has = {**receiver, **got.fields}
     assert things(gone, has) == things(sender, receiver)
     came = field_changes(SUBJECT, receiver, got.fields)
-    assert take_back(has, changes=came, limits_of=limits_of).fields == {
+    assert undo(has, changes=came, limits_of=limits_of, has_bags=True).fields == {
         name: receiver[name] for name in SLOTS
     }

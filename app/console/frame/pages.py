@@ -28,8 +28,7 @@ from app.core.errors import QuartermasterError
 from app.core.permissions import Permission
 from app.core.texts import short_text, whole_text, words_of
 from app.core.types import Document
-from app.game.actions.access import visible_action
-from app.game.actions.asking import Answer
+from app.game.actions.asking import Answer, visible_action
 from app.history.access import visible_entry
 from app.http.context import current
 from app.users.mail import Mailer

@@ -12,7 +12,6 @@ from app.core.permissions import Permission
 from app.core.texts import Names, name_of, short_text
 from app.core.types import Document, whole
 from app.game.actions.domain import GUILD_VARIABLE, KINDS, LETTER, RESTART, place_of, public_action
-from app.game.actions.store import ActionFilters
 
 # The prefix of a notice about an action.
 MARK = "action:"
@@ -110,7 +109,7 @@ def notice(action: Document, order: str, somebody: str) -> str:
 
 def coming_restart() -> Document | None:
     """Return the restart to which the game counts down, with the time when it is due."""
-    for last in cards(actions.list(ActionFilters(kind=RESTART), 1, b"").values):
+    for last in cards(actions.list({"Kind": RESTART}, 1).values):
         minutes = whole(last["Arguments"].get("Minutes")) or 0
         due = last["At"] + timedelta(minutes=min(max(minutes, 0), 60))
         if last["State"] == "taken" and due > actions.now():
@@ -126,7 +125,7 @@ def game_stopped() -> datetime | None:
 
 def actions_part(id_: str) -> dict[str, Any]:
     """Return the part about the game on the page of a player or a user."""
-    last = actions.list(ActionFilters(id_), LAST_ACTIONS, b"").values if sees_actions() else []
+    last = actions.list({"Subject.Id": id_}, LAST_ACTIONS).values if sees_actions() else []
     return {"asked": cards(last), "game_looks": actions.is_game_looking()}
 
 

@@ -22,7 +22,7 @@ from app.console.stores import actions, players
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
-from app.game.actions import access
+from app.game.actions import asking
 from app.game.actions.domain import (
     KINDS,
     LOOKED_WITHIN,
@@ -43,7 +43,7 @@ SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
 def search(wanted: Document, size: int) -> CursorPage:
-    found = access.search(load(ARGUMENTS, wanted), size)
+    found = asking.search(load(ARGUMENTS, wanted), size)
     return found._replace(values=cards(found.values))
 
 
@@ -92,7 +92,7 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
 
 def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
     id_ = path_guid("id", action_id)
-    (action,) = cards([access.visible_action(id_)])
+    (action,) = cards([asking.visible_action(id_)])
     return render(
         "game/action.html",
         sent=sent,

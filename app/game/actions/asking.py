@@ -1,4 +1,4 @@
-"""Requests an action from the running game, and waits briefly for its answer."""
+"""Requests an action from the running game, waits briefly for its answer, and lists actions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from app.auth import guard
 from app.auth.spending import allowances_of, spend, unaskable
 from app.core.naming import Lookup
+from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions.domain import (
-    GUILD_VARIABLE,
     LETTER,
     ActionFailed,
     ActionLapsed,
@@ -22,14 +22,16 @@ from app.game.actions.domain import (
     state_of,
 )
 from app.game.actions.store import Actions
+from app.history.access import require_users, sees_users
 from app.http.context import current
+from app.http.cursors import Cursors
 from app.http.intents import action_intent
-from app.http.masking import masked
 from app.players.guilds.store import Guilds
 from app.players.store import Players
 from app.users.store import Users
 
 actions = current(Actions)
+cursors = current(Cursors)
 guilds = current(Guilds)
 players = current(Players)
 users = current(Users)
@@ -86,35 +88,18 @@ def warp_arguments(args: Document) -> Document:
 
 
 def chat_arguments(args: Document) -> Document:
-    """Return the message, with tokens masked: many people read it."""
-    return {
-        "Message": masked(args["Message"]),
-        "Color": {**WHITE, **args["Color"]} if args.get("Color") else None,
-        "Target": masked(args["Target"]) if args.get("Target") else None,
-    }
-
-
-def with_masked_message(args: Document) -> Document:
-    return {**args, "Message": masked(args["Message"])}
-
-
-def variable_arguments(args: Document) -> Document:
-    return {"VariableId": args["variable_id"], "Value": args["value"]}
+    color, target = args.get("Color"), args.get("Target")
+    completed = {**WHITE, **color} if color else None
+    return {"Message": args["Message"], "Color": completed, "Target": target or None}
 
 
 # By kind of action, the function that turns request arguments into those of the game.
-ARGUMENTS = {
-    "warp": warp_arguments,
-    "chat": chat_arguments,
-    GUILD_VARIABLE: variable_arguments,
-    "restart": with_masked_message,
-}
+ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments}
 
 
 def ask(kind: str, whom: Recipient, args: Document) -> Answer:
     """Ask the game for an action; raise if the game refuses it, or if no game took it in time."""
-    arguments = ARGUMENTS[kind](args) if kind in ARGUMENTS else {}
-    asked = actions.ask(whom, action_intent(kind, arguments))
+    asked = actions.ask(whom, action_intent(kind, ARGUMENTS.get(kind, dict)(args)))
     action = actions.wait(asked.answer)
     state = state_of(action, actions.now())
     if state == "failed":
@@ -130,7 +115,7 @@ def send_letter(key: Lookup, args: Document) -> Answer:
     moved = _quantities(args["Items"])
     if moved:
         guard.caller().require(Permission.ITEMS_MOVE)
-    whom, meant = player_subject(key), action_intent(LETTER, with_masked_message(args))
+    whom, meant = player_subject(key), action_intent(LETTER, args)
     send = partial(actions.ask, whom, meant)
     sent = spend(moved or None, send, partial(actions.find_earlier, whom, meant))
     return Answer(sent.answer, is_done=False, replayed=sent.replayed)
@@ -151,3 +136,27 @@ def _quantities(items: Sequence[Document]) -> dict[str, int]:
     for item in items:
         quantities[item["ItemId"]] += item["Quantity"]
     return quantities
+
+
+def visible_action(action_id: str) -> Document:
+    action = actions.get(action_id)
+    if action["Subject"]["Kind"] == "user":
+        require_users()
+    return action
+
+
+def search(args: Document, size: int) -> CursorPage:
+    """Return a page of the actions that match a query and that the caller may see."""
+    wanted: list[Document] = []
+    if "user" in args:
+        require_users()
+        wanted.append({"Subject.Id": users.get(Lookup.parse(args["user"]), "_id")["_id"]})
+    if "player" in args:
+        # An action has one subject: no action matches both a player and a user.
+        wanted.append({"Subject.Id": players.get_id_ever(Lookup.parse(args["player"]))})
+    if "kind" in args:
+        wanted.append({"Kind": args["kind"]})
+    if not sees_users():
+        wanted.append({"Subject.Kind": {"$ne": "user"}})
+    where = {"$and": wanted} if wanted else {}
+    return actions.list(where, size, cursors.read(args.get("after", "")))

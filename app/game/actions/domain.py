@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.core.changes import Intent
 from app.core.errors import Conflict, NotFound, Unavailable
@@ -58,7 +58,18 @@ LOOKED_WITHIN = timedelta(seconds=10)
 # The longest error text of a game that is shown.
 LONGEST_ERROR = 500
 # Stored fields that are served unchanged.
-SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy", "GivenAt")
+SERVED = (
+    "Kind",
+    "Arguments",
+    "At",
+    "Via",
+    "Reason",
+    "Taken",
+    "TakenBy",
+    "Done",
+    "GivenAt",
+    "Result",
+)
 
 
 class NoGame(Unavailable):
@@ -105,33 +116,6 @@ class ActionNotFound(NotFound):
         super().__init__("action", action_id)
 
 
-def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Document:
-    """Return the document of a new action; its kind is the operation of the intent."""
-    origin = intent.origin
-    by = {"UserId": origin.user_id, "Name": origin.name}
-    action: Document = {
-        "_id": id_,
-        "Kind": intent.operation,
-        "Subject": subject,
-        "Arguments": intent.arguments,
-        "At": now,
-        # A letter waits for its player: a game takes it by its kind, and nothing else does.
-        "TakeBefore": now if intent.operation == LETTER else now + TAKEN_WITHIN,
-        "By": {**by, "Key": origin.key} if origin.key is not None else by,
-        "Via": origin.via,
-        "RequestId": origin.request_id,
-        "Reason": origin.reason,
-        **dict.fromkeys(ANSWER_FIELDS),
-    }
-    if intent.arguments.get("Items"):
-        action["ItemsDue"] = True
-    if intent.key is not None:
-        request_key, _ = request_keys(subject, intent)
-        keyed = {"RequestKey": request_key, "Fingerprint": intent.fingerprint}
-        action |= keyed
-    return action
-
-
 class Recipient(NamedTuple):
     """Whom an action is for: as the request names it, and how its subject is found."""
 
@@ -147,111 +131,98 @@ class Recipient(NamedTuple):
         return bool(subject["Id"] == self.key.id or name == self.key.name_key)
 
 
-def request_keys(subject: Document, intent: Intent) -> tuple[str, str]:
+def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Document:
+    """Return the document of a new action; its kind is the operation of the intent."""
+    origin = intent.origin
+    action: Document = {
+        "_id": id_,
+        "Kind": intent.operation,
+        "Subject": subject,
+        "Arguments": intent.arguments,
+        "At": now,
+        # A letter waits for its player: a game takes it by its kind, and nothing else does.
+        "TakeBefore": now if intent.operation == LETTER else now + TAKEN_WITHIN,
+        "By": {"UserId": origin.user_id, "Name": origin.name, "Key": origin.key},
+        "Via": origin.via,
+        "RequestId": origin.request_id,
+        "Reason": origin.reason,
+        **dict.fromkeys(ANSWER_FIELDS),
+    }
+    if intent.arguments.get("Items"):
+        action["ItemsDue"] = True
+    if intent.key is not None:
+        keyed = {"RequestKey": request_key(subject, intent), "Fingerprint": intent.fingerprint}
+        action |= keyed
+    return action
+
+
+def request_key(subject: Document, intent: Intent) -> str:
     """Return the unique key of a request with an Idempotency-Key, within its subject.
 
-    A message to everybody has no subject, so its key is unique within the caller's account. The
-    second key is that of a request before release 0.4.0.
+    A message to everybody has no subject, so its key is unique within the caller's account.
     """
-    id_, kind = subject["Id"] or intent.origin.user_id, subject["Kind"]
-    return f"{intent.key} {kind} {id_}", f"{kind} {id_} {intent.key}"
-
-
-def valid_action(action: Document) -> Document:
-    """Return an action with usable values in all fields, even if a game has damaged some."""
-    subject = {"Kind": None, "Id": None, "Name": None, **_as_map(action.get("Subject"))}
-    kind = action.get("Kind")
-    return {
-        **action,
-        "Kind": kind if isinstance(kind, str) else str(kind),
-        "Subject": subject,
-        "Arguments": _as_map(action.get("Arguments")),
-        "By": {"UserId": None, "Name": None, "Key": None, **_as_map(action.get("By"))},
-    }
-
-
-def _as_map(value: Any) -> Document:
-    return value if isinstance(value, dict) else {}
+    return f"{intent.key} {subject['Kind']} {subject['Id'] or intent.origin.user_id}"
 
 
 def state_of(action: Document, now: datetime) -> str:
-    """Return the state of an action. A game may have written unexpected values."""
     # A game that overlooks the withdrawal of a restart may have carried it out.
-    withdrawn = _is_written(action.get("Withdrawn"))
-    if withdrawn and not _is_written(action.get("Done")):
+    if action.get("Withdrawn") and action["Done"] is None:
         return "withdrawn"
-    if _is_written(action.get("Error")):
-        return "failed"
-    if _is_written(action.get("Done")):
-        return "done"
-    if _is_written(action.get("Taken")):
-        return "taken"
-    before = None if action.get("Kind") == LETTER else action.get("TakeBefore")
-    return "lapsed" if isinstance(before, datetime) and before <= now else "waiting"
-
-
-def _is_written(value: Any) -> bool:
-    return value is not None and value is not False
+    for field, state in (("Error", "failed"), ("Done", "done"), ("Taken", "taken")):
+        if action[field] is not None:
+            return state
+    return "lapsed" if action["Kind"] != LETTER and action["TakeBefore"] <= now else "waiting"
 
 
 def is_answered(action: Document) -> bool:
     """Tell whether a game has answered an action."""
-    return _is_written(action.get("Done")) or _is_written(action.get("Error"))
+    return action["Done"] is not None or action["Error"] is not None
 
 
 def is_withdrawable(action: Document) -> bool:
-    """Tell whether a letter was not taken, or a restart not answered, and neither withdrawn."""
-    if action.get("Withdrawn") is not None:
-        return False
+    """Tell whether a letter was not taken, or a restart not answered."""
     if action["Kind"] == LETTER:
-        return action.get("Taken") is None
+        return action["Taken"] is None
     return action["Kind"] == RESTART and not is_answered(action)
 
 
 def error_of(action: Document) -> str | None:
     """Return the reason that a game gave for refusing an action; None if there is none."""
-    error = action.get("Error")
-    if not _is_written(error):
+    error: str | None = action["Error"]
+    if error is None:
         return None
-    text = error.strip()[:LONGEST_ERROR] if isinstance(error, str) else ""
-    return text or "The game refused without a reason."
+    return error.strip()[:LONGEST_ERROR] or "The game refused without a reason."
 
 
 def public_action(action: Document, now: datetime) -> Document:
-    action = valid_action(action)
-    record = {"Id": action["_id"], **{name: action.get(name) for name in SERVED}}
-    record["Subject"] = {name: action["Subject"][name] for name in ("Kind", "Id", "Name")}
-    result = action.get("Result")
-    times = {name: action.get(name) for name in ("Taken", "Done")}
     return {
-        **record,
-        **{name: at if isinstance(at, datetime) else None for name, at in times.items()},
+        "Id": action["_id"],
+        **{name: action.get(name) for name in SERVED},
+        "Subject": {name: action["Subject"][name] for name in ("Kind", "Id", "Name")},
+        "By": {"Key": None, **action["By"]},
         "State": state_of(action, now),
         "Error": error_of(action),
-        "Result": result if isinstance(result, dict) else None,
     }
 
 
-def is_looking(looked_at: Any, now: datetime) -> bool:
+def is_looking(looked_at: datetime, now: datetime) -> bool:
     """Tell whether a game that last polled for actions at this time counts as running.
 
     A time in the future comes from a wrong clock, and would count for too long.
     """
-    return isinstance(looked_at, datetime) and abs(now - looked_at) <= LOOKED_WITHIN
+    return abs(now - looked_at) <= LOOKED_WITHIN
 
 
 def done_sentence(action: Document) -> str:
     """Return the answer of the API when an action is done; it names the character."""
-    words = KINDS.get(action["Kind"])
-    to = f"{action['Arguments'].get('MapId')}{place_of(action)}"
     subject = action["Subject"]
     name = subject.get("Character", subject["Name"])
-    return words.done.format(name=name, to=to) if words else ""
+    to = f"{action['Arguments'].get('MapId')}{place_of(action)}"
+    return KINDS[action["Kind"]].done.format(name=name, to=to)
 
 
 def place_of(action: Document) -> str:
     """Return the coordinates on a map, if known: of the result, or else as requested."""
-    result = action.get("Result")
-    told = result if isinstance(result, dict) else {}
-    place = [whole(told.get(axis, action["Arguments"].get(axis))) for axis in ("X", "Y")]
+    known = {**action["Arguments"], **(action.get("Result") or {})}
+    place = [whole(known.get(axis)) for axis in ("X", "Y")]
     return "" if None in place else f" ({place[0]}, {place[1]})"

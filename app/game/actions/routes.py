@@ -12,7 +12,7 @@ from app.core.errors import NotFound, RoleMissing
 from app.core.naming import Lookup
 from app.core.permissions import Need, Permission
 from app.core.types import Document
-from app.game.actions import access, asking
+from app.game.actions import asking
 from app.game.actions.asking import (
     EVERYBODY,
     Answer,
@@ -74,62 +74,37 @@ actions = current(Actions)
 needs_query = RoleMissing(Permission.USERS_FIND.role.value)
 
 
-class Target(NamedTuple):
-    """Whether views find the character by player or by user, with the paths, names and roles."""
-
-    name: str
-    blueprint: Blueprint
-    path: str
-    whom: str
-    example: str
-    subject: Callable[[Lookup], Recipient]
-    needs: tuple[Permission, ...] = ()
-
-
 class Order(NamedTuple):
-    """An action on a player: the path and the texts of its views."""
+    """An action on a player: the path, and the name and the documentation of its views."""
 
     kind: str
     path: str
     view: str
-    summary: str
     about: str
     args: Any = None
 
 
-PLAYER_TARGET = Target("player", of_players, "/<player:key>", "a player", PLAYER, player_subject)
-USER_TARGET = Target(
-    "user",
-    of_users,
-    "/<lookup:key>",
-    "the character that a user plays",
-    USER,
-    user_subject,
-    (Permission.USERS_FIND,),
-)
 ORDERS = (
     Order(
         "kick",
         "kick",
         "kick_{}",
-        "Kick {} out of the game",
+        "Kick {} out of the game\n\n"
         "The player may come back at once. Use a ban to keep a player out.",
     ),
-    Order("kill", "kill", "kill_{}", "Kill {}", "The game decides what a death costs."),
+    Order("kill", "kill", "kill_{}", "Kill {}\n\nThe game decides what a death costs."),
     Order(
         "warp",
         "warpto",
         "warp_{}",
-        "Warp {} to a map",
-        "The game decides where on the map.",
+        "Warp {} to a map\n\nThe game decides where on the map.",
         WarpArgs(),
     ),
     Order(
         "warp",
         "warptoloc",
         "warp_{}_to_place",
-        "Warp {} to a place on a map",
-        "The game refuses a place where nobody can stand.",
+        "Warp {} to a place on a map\n\nThe game refuses a place where nobody can stand.",
         WarpToPlaceArgs(),
     ),
 )
@@ -157,26 +132,39 @@ def ask_route(
     return decorator
 
 
-def add_view(target: Target, order: Order) -> None:
+def add_view(
+    order: Order,
+    blueprint: Blueprint,
+    path: str,
+    subject: Callable[[Lookup], Recipient],
+    whom: str,
+    example: str,
+    *needs: Permission,
+) -> None:
     """Add the view that asks the game to do something to a player, or to a user's character."""
 
     def view(*body: Document, key: Lookup) -> Response:
-        answer = ask(order.kind, target.subject(key), body[0] if body else {})
+        answer = ask(order.kind, subject(key), body[0] if body else {})
         return action_response(answer, {"Message": done_sentence(answer.action)})
 
-    view.__name__ = order.view.format(target.name)
-    view.__doc__ = f"{order.summary.format(target.whom)}\n\n{order.about}"
-    subject, arguments = {"Name": target.example}, {"MapId": MAP, "X": 13, "Y": 22}
-    done = done_sentence({"Kind": order.kind, "Subject": subject, "Arguments": arguments})
-    path = f"{target.path}/admin/{order.path}"
-    facts = {"args": order.args, "example": {"Message": done}}
-    needs = (KINDS[order.kind].permission, *target.needs)
-    ask_route(target.blueprint, path, MessageSchema, *needs, **facts)(view)
+    view.__name__ = order.view.format("user" if needs else "player")
+    view.__doc__ = order.about.format(whom)
+    arguments = {"MapId": MAP, "X": 13, "Y": 22}
+    asked = {"Kind": order.kind, "Subject": {"Name": example}, "Arguments": arguments}
+    ask_route(
+        blueprint,
+        f"{path}/admin/{order.path}",
+        MessageSchema,
+        *(KINDS[order.kind].permission, *needs),
+        args=order.args,
+        example={"Message": done_sentence(asked)},
+    )(view)
 
 
-for target in (PLAYER_TARGET, USER_TARGET):
-    for order in ORDERS:
-        add_view(target, order)
+for order in ORDERS:
+    add_view(order, of_players, "/<player:key>", player_subject, "a player", PLAYER)
+    character, needed = "the character that a user plays", Permission.USERS_FIND
+    add_view(order, of_users, "/<lookup:key>", user_subject, character, USER, needed)
 
 
 @blp.route("/chat", methods=["POST"], is_documented=False)
@@ -225,7 +213,7 @@ def set_guild_variable(args: Document, guild_id: str, variable_id: str) -> Respo
     """
     subject = guild_subject(path_guid("guildId", guild_id))
     variable = path_guid("variableId", variable_id, nil=False)
-    answer = ask(GUILD_VARIABLE, subject, {"variable_id": variable, **args})
+    answer = ask(GUILD_VARIABLE, subject, {"VariableId": variable, "Value": args["value"]})
     return action_response(answer, variable_record(variable, args["value"]))
 
 
@@ -260,7 +248,7 @@ def list_actions(args: Document) -> Response:
 
     Newest first. Actions on users need the role `users.query`. Actions are kept as long as history.
     """
-    page = access.search(args, page_size(args))
+    page = asking.search(args, page_size(args))
     now = actions.now()
     return cursor_response(
         page._replace(values=[public_action(action, now) for action in page.values])
@@ -279,7 +267,7 @@ def get_action(action_id: str) -> Document:
 
     An action on a user needs the role `users.query`.
     """
-    return public_action(access.visible_action(path_guid("id", action_id)), actions.now())
+    return public_action(asking.visible_action(path_guid("id", action_id)), actions.now())
 
 
 @read_route(
@@ -325,10 +313,9 @@ def withdraw_letter(action_id: str) -> Document:
 
 
 def say(whom: Recipient, args: Document, **where: str) -> Response:
-    """Ask the game to show a message; answer the message with tokens masked."""
-    body = {n: masked(value) if isinstance(value, str) else value for n, value in args.items()}
+    """Ask the game to show a message; answer the message as it is shown."""
     answer = ask("chat", whom, args)
-    return action_response(answer, {"success": True, "chatMessage": body, **where})
+    return action_response(answer, {"success": True, "chatMessage": args, **where})
 
 
 def action_response(answer: Answer, done: Document) -> Response:

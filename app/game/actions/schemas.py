@@ -7,7 +7,7 @@ from app.core.naming import NAME_LENGTH
 from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
+from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 from app.http.openapi.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID, USER, USER_ID
 from app.players.items.schemas import QUANTITY_MAX
@@ -37,13 +37,13 @@ class ColorSchema(Schema):
 
 
 class ChatArgs(Schema):
-    Message = PlainText(
+    Message = MaskedText(
         LONGEST_MESSAGE, shortest=1, required=True, example="The server restarts in five minutes."
     )
     Color = fields.Nested(
         ColorSchema, allow_none=True, metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}}
     )
-    Target = PlainText(
+    Target = MaskedText(
         NAME_LENGTH, allow_none=True, example=None, description="Passed to the game."
     )
 
@@ -54,7 +54,7 @@ class LetterItemArgs(Schema):
 
 
 class LetterArgs(Schema):
-    Message = PlainText(
+    Message = MaskedText(
         LONGEST_MESSAGE, shortest=1, has_lines=True, required=True, example="Here it is."
     )
     Items = List(fields.Nested(LetterItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
@@ -62,7 +62,7 @@ class LetterArgs(Schema):
 
 class RestartArgs(Schema):
     Minutes = Integer(0, 60, required=True, example=10, description="0 means at once.")
-    Message = PlainText(
+    Message = MaskedText(
         LONGEST_MESSAGE, shortest=1, required=True, example="The server restarts for an update."
     )
 

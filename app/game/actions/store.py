@@ -1,8 +1,12 @@
-"""Actions in MongoDB, which the game takes and answers there.
+"""Actions in MongoDB, which the game takes and answers there, or by HTTP.
 
 A request stores an action and polls for the answer. Between reads it holds neither a database slot
 nor a connection. Only a few threads of a worker wait at the same time: without a free slot, the
 request returns at once, before the answer has come.
+
+Until the game has delivered a letter, its items belong to the letter. Then one transaction gives
+them and notes so in the letter. Whoever finds that they are due does it: the request that brings
+the answer, or a worker, if a game with a driver has answered or there was no room.
 """
 
 from __future__ import annotations
@@ -15,13 +19,15 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.core import metrics
-from app.core.changes import Applied, Intent
-from app.core.errors import KeyReused, Unavailable
+from app.core.changes import Applied, Intent, Origin
+from app.core.errors import Conflict, KeyReused, NotFound, Unavailable
 from app.core.limits import Limiter
+from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.request_scope import wait_deadline, working
 from app.core.types import Document
@@ -31,19 +37,26 @@ from app.game.actions.domain import (
     LETTER,
     LOOKED_WITHIN,
     ActionNotFound,
+    ActionWithdrawn,
+    AnsweredOtherwise,
     CannotWithdraw,
     NoGame,
+    NotTaken,
     Recipient,
     is_answered,
+    is_looking,
     is_withdrawable,
     new_action,
-    request_keys,
+    request_key,
     state_of,
-    valid_action,
 )
+from app.players.items.domain import CONTAINERS, receive
+from app.players.items.operations import GIVE
+from app.players.items.store import Catalogue
+from app.players.store import Players
 from app.storage.client import Storage
 from app.storage.errors import explain
-from app.storage.fence import ERASURES, require_not_erased
+from app.storage.fence import ERASURES, erased_people, require_not_erased
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -93,111 +106,119 @@ ACTIONS = CollectionPlan(
         expiry(),
     ),
 )
-# The game servers, each with the time of its last poll for actions.
+# The game servers, each with the time of its last poll for actions. Requests choose their names
+# freely, so the database forgets them after a month.
 GAMES = CollectionPlan(
-    "games", object_shape({"_id": TEXT, "LookedAt": MOMENT}), (index("looked", "LookedAt"),)
+    "games",
+    object_shape({"_id": TEXT, "LookedAt": MOMENT}),
+    (index("looked", "LookedAt", expireAfterSeconds=30 * 24 * 3600),),
 )
 WAIT_SECONDS = 2.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
+PAUSE_SECONDS = 0.04
+# Letters whose items are to be given.
+DELIVERED = {"ItemsDue": True, "Done": {"$type": "date"}, "Error": None}
 
 
-class ActionFilters(NamedTuple):
-    """Which actions a list shows; None: all."""
+class Taker(NamedTuple):
+    """A game server: its name, its account, and whether that account may see users."""
 
-    subject_id: str | None = None
-    kind: str | None = None
-    sees_users: bool = True
+    game: str
+    account_id: str
+    sees_users: bool
+
+    @property
+    def taken(self) -> Document:
+        """The fields of actions that it has taken, not another server of the same name."""
+        return {"TakenBy": self.game, "TakerId": self.account_id}
 
 
 class Actions:
-    def __init__(self, storage: Storage, waiters: int, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        players: Players,
+        catalogue: Catalogue,
+        waiters: int,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
         # A secondary may lag behind what a game has just written.
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._actions = primary[ACTIONS.name]
         self._games = primary[GAMES.name]
+        self._erasures = primary[ERASURES.name]
         self._entries = storage.entries
-        self._erasures = storage.db[ERASURES.name]
         self._transactions = storage.transactions
+        self._players, self._catalogue = players, catalogue
         self._waiters = Limiter("Too many requests wait for the game", waiters)
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
     def ask(self, whom: Recipient, intent: Intent) -> Applied:
         """Store an action for the game, once per Idempotency-Key."""
-        step = partial(self._ask, whom, intent)
-        return self._transactions.run(step, "action", intent.key is not None)
 
-    def _ask(self, whom: Recipient, intent: Intent) -> Applied:
-        if earlier := self._find_earlier(whom, intent):
-            return earlier
-        subject = whom.find()
-        if intent.operation != LETTER and not self.is_game_looking():
-            raise NoGame
-        now = self.now()
-        action = new_action(str(uuid.uuid4()), subject, intent, now)
-        named = [subject["Id"]]
-        require_not_erased(self._erasures, named, action, players=named)
-        self._actions.insert_one({**action, **self._entries.expiry_of(now)})
-        return Applied(action)
+        def step() -> Applied:
+            if earlier := self.find_earlier(whom, intent):
+                return earlier
+            subject = whom.find()
+            if intent.operation != LETTER and not self.is_game_looking():
+                raise NoGame
+            now = self.now()
+            action = new_action(str(uuid.uuid4()), subject, intent, now)
+            named = [subject["Id"]]
+            require_not_erased(self._erasures, named, action, players=named)
+            self._actions.insert_one({**action, **self._entries.expiry_of(now)})
+            return Applied(action)
+
+        return self._transactions.run(step, "action", intent.key is not None)
 
     def find_earlier(self, whom: Recipient, intent: Intent) -> Applied | None:
         """Return the action of the same request from before; None if it is new."""
+        if intent.key is None:
+            return None
         return self._transactions.run(partial(self._find_earlier, whom, intent))
 
     def _find_earlier(self, whom: Recipient, intent: Intent) -> Applied | None:
-        if intent.key is None:
-            return None
-        found = self._find_as_named(whom, intent)
+        # The caller has named the subject as now, whoever has the name by now.
+        begins = re.escape(f"{intent.key} {whom.kind} ")
+        where = {"RequestKey": {"$regex": f"^{begins}[^ ]*$"}, "By.UserId": intent.origin.user_id}
+        keyed = self._actions.find(where).hint("request_key")
+        found = next((action for action in keyed if whom.is_named(action["Subject"])), None)
         if found is None:
-            keys = request_keys(whom.find(), intent)
-            found = self._actions.find_one({"RequestKey": {"$in": keys}})
+            found = self._actions.find_one({"RequestKey": request_key(whom.find(), intent)})
         if found is None:
             return None
-        found = valid_action(found)
-        if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
+        if (found["Kind"], found["Fingerprint"]) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
         return Applied(found, replayed=True)
-
-    def _find_as_named(self, whom: Recipient, intent: Intent) -> Document | None:
-        """Return the caller's action of the same request, whoever has the name now."""
-        begins = re.escape(f"{intent.key} {whom.kind} ")
-        where = {"RequestKey": {"$regex": f"^{begins}"}, "By.UserId": intent.origin.user_id}
-        for found in self._actions.find(where).hint("request_key"):
-            subject = valid_action(found)["Subject"]
-            # Another Idempotency-Key may begin like this one.
-            if found["RequestKey"] in request_keys(subject, intent) and whom.is_named(subject):
-                return found
-        return None
 
     def withdraw(self, action_id: str) -> Document:
         """Withdraw a letter that no game has taken, or a restart that no game has answered.
 
         Repeating it changes nothing. A game answers a restart only while it is not withdrawn.
         """
-        return self._transactions.run(partial(self._withdraw, action_id), "action", has_key=True)
 
-    def _withdraw(self, action_id: str) -> Document:
-        action = self.get(action_id)
-        if state_of(action, self.now()) == "withdrawn":
-            return action
-        if not is_withdrawable(action):
-            raise CannotWithdraw
-        fields: Document = {"Withdrawn": self.now()}
-        if action.get("Taken") is None:
-            fields |= {"Taken": self.now(), "ItemsDue": False}
-        self._actions.update_one({"_id": action_id}, {"$set": fields})
-        return {**action, **fields}
+        def step() -> Document:
+            action = self.get(action_id)
+            if state_of(action, self.now()) == "withdrawn":
+                return action
+            if not is_withdrawable(action):
+                raise CannotWithdraw
+            fields: Document = {"Withdrawn": self.now()}
+            if action["Taken"] is None:
+                fields |= {"Taken": self.now(), "ItemsDue": False}
+            self._actions.update_one({"_id": action_id}, {"$set": fields})
+            return {**action, **fields}
 
-    def is_game_looking(self) -> bool:
-        """Tell whether a game has polled for actions recently."""
-        now = self.now()
-        # A time in the future comes from a wrong clock, and would count for too long.
-        lately = {"$gte": now - LOOKED_WITHIN, "$lte": now + LOOKED_WITHIN}
-        return self._games.find_one({"LookedAt": lately}, ["_id"]) is not None
+        return self._transactions.run(step, "action", has_key=True)
 
     def games(self) -> Sequence[Document]:
         """Return the game servers, the one that polled last first."""
         return list(self._games.find({}, sort=[("LookedAt", -1)]).limit(100))
+
+    def is_game_looking(self) -> bool:
+        """Tell whether a game has polled for actions recently."""
+        now = self.now()
+        return any(is_looking(game["LookedAt"], now) for game in self.games())
 
     def wait(self, action: Document) -> Document:
         """Wait until an action is answered or the time is over; return its latest state."""
@@ -213,9 +234,10 @@ class Actions:
             found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
             return {**action, **found}
 
+        deadline = wait_deadline(self.wait_seconds)
         try:
-            for pause in _pauses(wait_deadline(self.wait_seconds)):
-                time.sleep(pause)
+            while (left := deadline - time.monotonic()) > 0:
+                time.sleep(min(PAUSE_SECONDS, left))
                 if is_answered(read()):
                     # Until a majority holds the game's answer, it may be rolled back.
                     answered = self._transactions.run(read)
@@ -230,32 +252,97 @@ class Actions:
         found = self._transactions.find(lambda: self._actions.find_one({"_id": action_id}))
         if found is None:
             raise ActionNotFound(action_id)
-        return valid_action(found)
+        return found
 
-    def list(self, filters: ActionFilters, size: int, after: bytes) -> CursorPage:
-        page = newest_first.read(self._actions, _query(filters), filters, size, after)
-        return page._replace(values=[*map(valid_action, page.values)])
+    def list(self, where: Document, size: int, after: bytes = b"") -> CursorPage:
+        """Return a page of the actions that match a filter, the newest first."""
+        return newest_first.read(self._actions, where, where, size, after)
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
         """Yield the actions about some documents, and those that an account requested."""
         where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
-        yield from map(valid_action, self._actions.find(where, sort=NEWEST_FIRST))
+        yield from self._actions.find(where, sort=NEWEST_FIRST)
 
+    def look(self, taker: Taker) -> None:
+        """Store that a game server polls for actions."""
+        update = {"$set": {"LookedAt": self.now(), "AccountId": taker.account_id}}
+        self._games.update_one({"_id": taker.game}, update, upsert=True)
 
-def _pauses(deadline: float) -> Iterator[float]:
-    """Yield growing pauses until a time."""
-    pause = FIRST_PAUSE
-    while (left := deadline - time.monotonic()) > 0:
-        yield min(pause, left)
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+    def take(self, taker: Taker, most: int, player_ids: Sequence[str] = ()) -> Sequence[Document]:
+        """Take the oldest open actions for a game server, or the letters to these players."""
+        now = self.now()
+        whose: Document = {} if taker.sees_users else {"Subject.Kind": {"$ne": "user"}}
+        where = {"TakeBefore": {"$gt": now}, **whose}
+        if player_ids:
+            where = {"Kind": LETTER, "Subject.Id": {"$in": list(player_ids)}}
+        taken: list[Document] = []
+        while len(taken) < most:
+            action = self._actions.find_one_and_update(
+                {"Taken": None, **where},
+                {"$set": {"Taken": now, **taker.taken}},
+                sort=[("TakeBefore", 1)],
+                return_document=ReturnDocument.AFTER,
+            )
+            if action is None:
+                break
+            taken.append(action)
+        return taken
 
+    def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
+        """Return recent actions that a game server took and has not answered; it may miss them."""
+        lately = {**taker.taken, "Done": None, "Error": None, "Withdrawn": None}
+        recent = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
+        since = {"$or": [recent, {"Kind": LETTER}]}
+        return list(self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most))
 
-def _query(filters: ActionFilters) -> Document:
-    where: Document = {}
-    if filters.subject_id is not None:
-        where["Subject.Id"] = filters.subject_id
-    if filters.kind is not None:
-        where["Kind"] = filters.kind
-    if not filters.sees_users:
-        where["Subject.Kind"] = {"$ne": "user"}
-    return where
+    def answer(
+        self, action_id: str, taker: Taker, error: str | None, result: Document | None
+    ) -> Document:
+        """Store the answer to an action that a game server has taken; idempotent."""
+        said: Document = {"Error": error, "Result": result}
+
+        def step() -> Document:
+            action = self.get(action_id)
+            if not taker.taken.items() <= action.items():
+                raise NotTaken(action_id, taker.game)
+            if action.get("Withdrawn"):
+                raise ActionWithdrawn(action_id)
+            if is_answered(action):
+                if any(action[name] != value for name, value in said.items()):
+                    raise AnsweredOtherwise(action_id)
+                return action
+            answered = {**said, "Done": None if error else self.now()}
+            self._actions.update_one({"_id": action_id}, {"$set": answered})
+            return {**action, **answered}
+
+        return self._transactions.run(step, "action", has_key=True)
+
+    def give_due(self) -> None:
+        """Give the items of all letters that were delivered, where the player has room."""
+        for letter in self._actions.find(DELIVERED, ["_id"]):
+            with suppress(Conflict, NotFound):
+                self.give(letter["_id"])
+
+    def give(self, letter_id: str) -> None:
+        """Give the items of a letter if it was delivered; raise while the player has no room."""
+        self._transactions.run(partial(self._give, letter_id), "letter", has_key=True)
+
+    def _give(self, letter_id: str) -> None:
+        letter = self._actions.find_one({"_id": letter_id, **DELIVERED})
+        if letter is None:
+            return
+        by, items = letter["By"], letter["Arguments"]["Items"]
+        sender = Origin(
+            by["UserId"], by["Name"], letter["Via"], None, letter["Reason"], by.get("Key")
+        )
+        if erased_people(self._erasures, [by["UserId"]]):
+            sender = Origin(None, "", "service")
+        # Filters and reports look at one item, as of a gift.
+        only = {name: items[0][name] for name in ("ItemId", "Quantity") if len(items) == 1}
+        # Clients send keys of ASCII only.
+        meant = Intent(GIVE.name, sender, {"Letter": letter_id, **only}, key=f"✉{letter_id}")
+        limits = self._catalogue.limits
+        rule = partial(receive, held=items, bankoverflow=True, limits_of=limits)
+        self._players.change(Lookup.parse(letter["Subject"]["Id"]), CONTAINERS, rule, meant)
+        given = {"ItemsDue": False, "GivenAt": self.now()}
+        self._actions.update_one({"_id": letter_id}, {"$set": given})

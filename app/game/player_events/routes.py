@@ -20,9 +20,8 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import answer
 from app.http.lists import CursorListArgs, cursor_response, page_size
-from app.http.masking import masked
 from app.http.openapi.examples import BAG, ENTRY, EVENT, ITEM
-from app.players.items.domain import NoRoom
+from app.players.items.domain import no_room
 from app.players.items.operations import GIVE_BACK
 from app.players.items.schemas import TakenSchema
 from app.players.items.undo import BagIsElsewhere
@@ -58,12 +57,7 @@ def report_events(args: Document) -> Document:
     if any(event.get("Items") for event in args["Events"]):
         with unaskable():  # a lost item can be given back, with any properties
             refuse_unknown(REPORTING)
-    sent = [
-        {"_id": event.pop("Id"), **event, "Text": event.get("Text") and masked(event["Text"])}
-        for event in args["Events"]
-    ]
-    reported = events.add(sent)
-    return {"New": reported.new, "Known": reported.known, "Unknown": reported.unknown}
+    return events.add([{"_id": event.pop("Id"), **event} for event in args["Events"]])
 
 
 @read_route(
@@ -91,7 +85,7 @@ def list_player_events(args: Document, key: Lookup) -> Response:
     NotFound("event", EVENT),
     NotLost(EVENT, 0),
     AlreadyGivenBack(ENTRY),
-    NoRoom(ITEM, 5, 2, bank=False),
+    no_room(ITEM, 5, 2, bank=False),
     BagIsElsewhere(BAG),
 )
 def give_back_item(args: Document, key: Lookup) -> Response:

@@ -5,7 +5,7 @@ from marshmallow.validate import Length, Regexp
 
 from app.game.player_events.domain import WORDS
 from app.http.api import Schema
-from app.http.fields import STATS, Guid, Integer, List, Moment, PlainText, Text
+from app.http.fields import STATS, Guid, Integer, List, MaskedText, Moment, PlainText, Text
 from app.http.lists import CursorPageSchema, page_of
 from app.http.openapi.examples import BAG, EVENT, ITEM, OTHER_PLAYER_ID, PLAYER_ID
 from app.players.items.schemas import LONGEST_EVENT_ID, QUANTITY_MAX
@@ -46,7 +46,7 @@ class GameEventArgs(Schema):
         metadata={"pattern": KIND},
         description=f"{', '.join(WORDS)}, or a word of the game.",
     )
-    Text = PlainText(LONGEST_TEXT, allow_none=True, example="In the mines.")
+    Text = MaskedText(LONGEST_TEXT, allow_none=True, example="In the mines.")
     Items = List(fields.Nested(EventItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
     With = Guid(allow_none=True, example=OTHER_PLAYER_ID, description="The other player.")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
 
 from app.core.errors import NotFound
 from app.core.paging import CursorPage
@@ -22,47 +21,38 @@ GAME_EVENTS = CollectionPlan(
 )
 
 
-class Reported(NamedTuple):
-    """How many reported events were new or known, and the players that there are not."""
-
-    new: int
-    known: int
-    unknown: list[str]
-
-
 class GameEvents:
     def __init__(self, storage: Storage, days: int, history_days: int) -> None:
         self._events = storage.db[GAME_EVENTS.name]
         self._players = storage.db["players"]
         self._erasures = storage.db[ERASURES.name]
-        self.in_transaction = storage.transactions.run
+        self._transactions = storage.transactions
         self.now = storage.clock.now
         # History tells what was given back, so an event must not outlive it.
         kept = [timedelta(days=number) for number in (days, history_days) if number]
         self._kept = min(kept) if kept else None
 
-    def add(self, events: Sequence[Document]) -> Reported:
-        """Store events of players; those whose ids are known change nothing."""
-        return self.in_transaction(partial(self._add, events), "event", has_key=True)
+    def add(self, events: Sequence[Document]) -> Document:
+        """Store events of players, and return how many were new or known, and unknown players."""
+        return self._transactions.run(partial(self._add, events), "event", has_key=True)
 
-    def _add(self, events: Sequence[Document]) -> Reported:
+    def _add(self, events: Sequence[Document]) -> Document:
         ids = list({event["Player"]: None for event in events})
-        found = {p["_id"]: p for p in self._players.find({"_id": {"$in": ids}}, ["UserId"])}
-        owners = [player.get("UserId") for player in found.values()]
-        erased = erased_people(self._erasures, owners)
-        unknown = [
-            id_ for id_ in ids if id_ not in found or str(found[id_].get("UserId")) in erased
-        ]
-        kept = {event["_id"]: event for event in reversed(events) if event["Player"] not in unknown}
-        known = {e["_id"] for e in self._events.find({"_id": {"$in": [*kept]}}, ["_id"])}
+        players = self._players.find({"_id": {"$in": ids}}, ["UserId"])
+        owners = {player["_id"]: str(player.get("UserId")) for player in players}
+        erased = erased_people(self._erasures, owners.values())
+        unknown = [id_ for id_ in ids if id_ not in owners or owners[id_] in erased]
+        kept = [event for event in events if event["Player"] not in unknown]
+        by_id = {event["_id"]: event for event in reversed(kept)}
+        known = {e["_id"] for e in self._events.find({"_id": {"$in": [*by_id]}}, ["_id"])}
         expires = {"ExpiresAt": self.now() + self._kept if self._kept else None}
-        if new := [{**event, **expires} for id_, event in kept.items() if id_ not in known]:
+        if new := [{**by_id[id_], **expires} for id_ in by_id if id_ not in known]:
             self._events.insert_many(new)
-        many = sum(event["Player"] not in unknown for event in events)
-        return Reported(len(new), many - len(new), unknown)
+        return {"New": len(new), "Known": len(kept) - len(new), "Unknown": unknown}
 
     def get(self, event_id: str, player_id: str) -> Document:
-        found = self._events.find_one({"_id": event_id, **self._of(player_id)})
+        where = {"_id": event_id, **self._of(player_id)}
+        found = self._transactions.find(lambda: self._events.find_one(where))
         if found is None:
             raise NotFound("event", event_id, "No event of this player has that id.")
         return found
@@ -76,10 +66,7 @@ class GameEvents:
 
     def page(self, player_id: str, size: int, after: bytes) -> CursorPage:
         """Return a page of the events of a player, the newest first."""
-        place = newest_first.parse(player_id, after) if after else None
-        found = self.list(player_id, size + 1, place)
-        following = newest_first.position(player_id, found[size - 1]) if found[size:] else None
-        return CursorPage(found[:size], following)
+        return newest_first.read(self._events, self._of(player_id), player_id, size, after)
 
     def of_players(self, player_ids: Sequence[str]) -> Iterator[Document]:
         yield from self._events.find({"Player": {"$in": list(player_ids)}}, sort=NEWEST_FIRST)

@@ -22,8 +22,9 @@ from app.game.actions.domain import (
     public_action,
 )
 from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE
+from app.game.actions.store import Actions, Taker
 from app.game.server.operations import SAVE
-from app.game.server.saving import save_character, save_characters
+from app.game.server.saving import require_small, save_character, save_characters
 from app.game.server.schemas import (
     AnswerArgs,
     AnsweredSchema,
@@ -35,12 +36,10 @@ from app.game.server.schemas import (
     TakeActionsArgs,
     TakenActionsSchema,
 )
-from app.game.server.store import Letters, TakenActions, Taker
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
-from app.http.masking import masked
 from app.http.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.http.path_converters import path_guid
 from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted, WasErased
@@ -51,8 +50,7 @@ NO_BUDGET = OverBudget("shop", "saving a character is not for a key with a budge
 blp = Blueprint("GameServer", __name__, url_prefix="/api/v1/game", group="Game")
 of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", group="Players")
 
-actions = current(TakenActions)
-letters = current(Letters)
+actions = current(Actions)
 players = current(Players)
 
 
@@ -170,14 +168,14 @@ def answer_action(args: Document, action_id: str) -> Document:
     Only the game server that took it, with the same account, may answer. Repeating the same answer
     changes nothing. A restart that was withdrawn during the countdown gets 409: do not restart.
     """
-    error = masked(args["Error"]) if args["Error"] else None
-    action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])
+    require_small(args["Result"])
+    id_, error, result = path_guid("id", action_id), args["Error"], args["Result"]
+    action = actions.answer(id_, taker_of(args), error, result)
     with suppress(Conflict, NotFound, Unavailable):  # the service tries again later
-        letters.give(action["_id"])
+        actions.give(action["_id"])
     return public_action(action, actions.now())
 
 
 def taker_of(args: Document) -> Taker:
-    """Return the game server that makes this request."""
     caller = guard.caller()
-    return Taker(masked(args["Game"]), caller.id, caller.may(Permission.USERS_READ))
+    return Taker(args["Game"], caller.id, caller.may(Permission.USERS_READ))

@@ -12,7 +12,6 @@ from app.core.changes import Applied
 from app.core.errors import (
     Invalid,
     InvalidField,
-    KeyReused,
     QuartermasterError,
     Unavailable,
 )
@@ -39,6 +38,8 @@ OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})
 NEEDED = ("Name", "UserId")
 # Of the time that a request may take, the part in which it begins to save further characters.
 SAVING_TIME = 0.8
+# Of the result of an action.
+LARGEST_RESULT, MOST_LEVELS = 4096, 20
 NOT_TRIED = "There was no time left to save this character; please send it again."
 
 players = current(Players)
@@ -86,8 +87,6 @@ def _save_row(row: Document, sizes: Mapping[str, Any], deadline: float) -> tuple
         refusal = explain(error) if isinstance(error, DatabaseError) else error
         if refusal is None:
             raise
-        if isinstance(refusal, KeyReused):
-            refusal = KeyReused(refusal.key.removesuffix(f" {row['Id']}"))
         body = body_of(refusal)
     return {name: body.get(name, value) for name, value in result.items()}, False
 
@@ -98,7 +97,10 @@ def save_character(
 ) -> Saved:
     """Set the given fields of a character, or create it if there is none with this id."""
     refuse_unknown("saving a character")
-    version = _version(body)
+    version = body.get("Version")
+    is_count = type(version) is int and 0 <= version < INT64
+    if "Version" in body and not is_count:
+        raise InvalidField("Version", "Must be a whole number of 0 or more.")
     record = PlayerRecord(sizes)
     values = {name: value for name, value in body.items() if name != "Version"}
     fields = _checked(record, player_id, values, name_lengths(sizes))
@@ -112,15 +114,6 @@ def save_character(
         return Saved(*players.save(player_id, stored, version, meant, new, unrecorded))
     except BeingErased:
         raise WasErased from None
-
-
-def _version(body: dict[str, Any]) -> int | None:
-    if "Version" not in body:
-        return None
-    version = body["Version"]
-    if type(version) is not int or not 0 <= version < INT64:
-        raise InvalidField("Version", "Must be a whole number of 0 or more.")
-    return version
 
 
 def _require_name(name: str, player_id: str, lengths: tuple[int, int]) -> None:
@@ -171,11 +164,22 @@ def _require_each_bag_once(fields: Document) -> None:
 def _require_storable(name: str, value: Any) -> None:
     if _has_operators([value]):
         raise InvalidField(name, "Contains a name that begins with a dollar sign.")
+    _encode(name, value)
+
+
+def _encode(name: str, value: Any) -> bytes:
     try:
-        encode({name: value})
+        return encode({name: value})
     except Invalid:
         fault = "Contains a name or a number that cannot be stored."
         raise InvalidField(name, fault) from None
+
+
+def require_small(result: Document | None) -> None:
+    """Refuse a result of an action that MongoDB cannot store, or that is too large for a page."""
+    if is_deep(result, MOST_LEVELS) or len(_encode("Result", result)) > LARGEST_RESULT:
+        limits = f"{LARGEST_RESULT} bytes and {MOST_LEVELS} levels"
+        raise InvalidField("Result", f"Must be small: {limits} at most.")
 
 
 def _has_operators(values: list[Any]) -> bool:

@@ -8,7 +8,7 @@ from marshmallow.validate import Length
 from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
+from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Object, Text
 from app.http.openapi.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.http.parser import MAX_FIELDS
 from app.players.items.schemas import SlotSchema
@@ -125,7 +125,7 @@ class OnlineSchema(Schema):
 
 
 class GameArgs(Schema):
-    Game = PlainText(
+    Game = MaskedText(
         LONGEST_GAME,
         shortest=1,
         required=True,
@@ -160,7 +160,7 @@ class TakenActionsSchema(Schema):
 class AnswerArgs(GameArgs):
     """The result of an action; empty if it was done."""
 
-    Error = PlainText(
+    Error = MaskedText(
         LONGEST_ERROR,
         shortest=1,
         allow_none=True,

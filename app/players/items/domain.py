@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
 
 from app.core.changes import Change, SubjectKind
 from app.core.errors import Conflict
 from app.core.naming import NIL
-from app.core.types import decimal, whole
+from app.core.types import Document, decimal, whole
 from app.players.domain import SLOTS
 from app.storage.schema.shapes import COUNT, GUID, changeable
 
 Slots = Mapping[str, Mapping[str, Any]]
+CONTAINERS = ("Inventory", "Bank")
 
 LARGEST_BAG = 10_000
 BAG_SHAPE = changeable(
@@ -138,33 +138,45 @@ class Limits(NamedTuple):
     stack: int
 
 
+LimitsOf = Callable[[str], Limits]
+
+
+class Thing(NamedTuple):
+    """The content of a slot without its quantity; things with the same mark are equal."""
+
+    item: str
+    mark: str
+    content: Mapping[str, Any]
+
+
 class NoRoom(Conflict):
     """There is no room for all of it, so nothing was given."""
 
-    def __init__(self, item: str, quantity: int, left: int, bank: bool) -> None:
-        place = "inventory and the bank have" if bank else "inventory has"
-        super().__init__(f"The {place} no room for {left} of {quantity} of the item {item}.")
-        self.item, self.quantity, self.left = item, quantity, left
+    sentence = "The {places} no room for {left} of {quantity} of the item {item}."
+    left: int
+    quantity: int
+    item: str
 
 
 class NotEnoughItems(Conflict):
     """The player has fewer of the item: nothing was taken."""
 
-    def __init__(self, item: str, wanted: int, held: int) -> None:
-        super().__init__(f"The inventory holds {held} of the item {item}, not {wanted}.")
-        self.item, self.wanted, self.held = item, wanted, held
+    sentence = "The inventory holds {held} of the item {item}, not {wanted}."
 
 
 class BagNotEmpty(Conflict):
     """A bag that holds something cannot be taken: take what is in it first."""
 
-    def __init__(self, item: str, bag: str) -> None:
-        super().__init__(f"The bag {bag} (item {item}) is not empty and cannot be taken.")
-        self.item, self.bag = item, bag
+    sentence = "The bag {bag} (item {item}) is not empty and cannot be taken."
+
+
+def no_room(item: str, quantity: int, left: int, bank: bool) -> NoRoom:
+    places = "inventory and the bank have" if bank else "inventory has"
+    return NoRoom(places, left, quantity, item)
 
 
 def give(
-    player: dict[str, Any],
+    player: Document,
     *,
     itemid: str,
     quantity: int,
@@ -172,40 +184,69 @@ def give(
     bankoverflow: bool = False,
 ) -> Change:
     """Put items into the inventory; with bankoverflow, the rest into the bank. All or nothing."""
-    fields = _give_fields(player, itemid, quantity, limits, bankoverflow)
-    inventory, bank = fields["Inventory"], fields.get("Bank", player["Bank"])
-    counts = {"bank": count(bank, itemid), "inventory": count(inventory, itemid)}
+    held = {"ItemId": itemid, "Quantity": quantity}
+    change = receive(player, held=[held], bankoverflow=bankoverflow, limits_of=lambda _: limits)
+    after = {**player, **change.fields}
+    counts = {"bank": count(after["Bank"], itemid), "inventory": count(after["Inventory"], itemid)}
     answer = {"id": itemid, "quantity": {"total": sum(counts.values()), **counts}}
-    return Change({"Inventory": inventory, "Bank": bank}, answer)
+    return change._replace(answer=answer)
 
 
-def give_uncounted(player: dict[str, Any], *, bankoverflow: bool, **given: Any) -> Change:
-    """Give items without counting them afterwards; reads the bank only for an overflow."""
-    return Change(_give_fields(player, **given, bank=bankoverflow), None)
+def receive(
+    player: Document, *, held: Iterable[Document], bankoverflow: bool, limits_of: LimitsOf
+) -> Change:
+    """Put contents of slots into the inventory, with their properties. All or nothing.
+
+    With bankoverflow, the rest goes into the bank; otherwise the bank need not have been read.
+    """
+    slots = {name: dict(player[name]) for name in CONTAINERS[: 1 + bankoverflow]}
+    for one in held:
+        thing, quantity = thing_of(one), one["Quantity"]
+        if left := fill(slots, thing, quantity, limits_of(thing.item)):
+            raise no_room(thing.item, quantity, left, bankoverflow)
+    return Change(slots, None)
 
 
-def _give_fields(
-    player: dict[str, Any], itemid: str, quantity: int, limits: Limits, bank: bool
-) -> dict[str, Any]:
-    """Return the fields that giving changes: the inventory, and the bank if it takes the rest."""
-    inventory, left = _fill_slots(
-        player["Inventory"], limits.inventory, itemid, quantity, limits.stack
-    )
-    fields = {"Inventory": inventory}
-    if left and bank:
-        fields["Bank"], left = _fill_slots(player["Bank"], limits.bank, itemid, left, limits.stack)
-    if left:
-        raise NoRoom(itemid, quantity, left, bank)
-    return fields
+def fill(slots: dict[str, Document], thing: Thing, quantity: int, limits: Limits) -> int:
+    """Fill plain stacks, then empty slots, in slot order; return the rest."""
+    sizes = {"Inventory": limits.inventory, "Bank": limits.bank}
+    for name, into in slots.items():
+        stacks = slots_of(into, thing.item) if is_plain(thing.content) else []
+        for slot in (*stacks, *map(str, range(sizes[name]))):
+            if not quantity:
+                return 0
+            if slot in stacks or slot not in into:
+                quantity -= put(into, slot, thing, quantity, limits.stack)
+    return quantity
+
+
+def put(slots: Document, slot: str, thing: Thing, quantity: int, stack: int) -> int:
+    """Put a thing into an empty slot, or onto the same thing; return the quantity put."""
+    if slot in slots and not holds(slots, slot, thing):
+        return 0
+    held = slots.get(slot, {**thing.content, "Quantity": 0})
+    already = quantity_of(held)
+    if added := max(0, min(quantity, stack - already)):
+        slots[slot] = {**held, "Quantity": already + added}
+    return added
+
+
+def holds(slots: Slots, slot: str, thing: Thing) -> bool:
+    held: Any = slots.get(slot)
+    return is_readable(slot, held) and thing_of(held).mark == thing.mark
 
 
 def take(
-    player: dict[str, Any], *, itemid: str, quantity: int, is_filled: Callable[[str], bool]
+    player: Document,
+    *,
+    itemid: str,
+    quantity: int,
+    is_filled: Callable[[str], bool] = lambda _: False,
 ) -> Change:
     """Take items out of the inventory, in slot order; refuse to take a filled bag."""
     inventory = dict(player["Inventory"])
     left, filled_bag = quantity, None
-    for slot in _slots_of(inventory, itemid):
+    for slot in slots_of(inventory, itemid):
         bag = bag_of(inventory[slot])
         if bag and is_filled(bag):
             filled_bag = bag
@@ -215,11 +256,11 @@ def take(
             return Change({"Inventory": inventory}, {"ItemId": itemid, "Quantity": quantity})
     held_in_all = count(player["Inventory"], itemid)
     if filled_bag and held_in_all >= quantity:
-        raise BagNotEmpty(itemid, filled_bag)
-    raise NotEnoughItems(itemid, quantity, held_in_all)
+        raise BagNotEmpty(filled_bag, itemid)
+    raise NotEnoughItems(held_in_all, itemid, quantity)
 
 
-def take_from(slots: dict[str, Any], slot: str, wanted: int) -> int:
+def take_from(slots: Document, slot: str, wanted: int) -> int:
     """Take a quantity out of a slot, or all of it if it has less; return the quantity taken."""
     quantity = quantity_of(slots[slot])
     taken = min(wanted, quantity)
@@ -231,24 +272,14 @@ def take_from(slots: dict[str, Any], slot: str, wanted: int) -> int:
 
 
 def count(slots: Slots, item: str) -> int:
-    return sum(quantity_of(slots[slot]) for slot in _slots_of(slots, item))
+    return sum(quantity_of(slots[slot]) for slot in slots_of(slots, item))
 
 
-def _fill_slots(
-    slots: Slots, size: int, item: str, quantity: int, stack: int
-) -> tuple[dict[str, Mapping[str, Any]], int]:
-    """Fill plain stacks, then empty slots, in slot order; return the slots and the rest."""
-    after = dict(slots)
-    stacks = (slot for slot in _slots_of(slots, item) if is_plain(slots[slot]))
-    empty = (slot for slot in map(str, range(size)) if slot not in slots)
-    for slot in chain(stacks, empty):
-        if not quantity:
-            break
-        held = quantity_of(slots[slot]) if slot in slots else 0
-        if added := max(0, min(quantity, stack - held)):
-            after[slot] = {**slots.get(slot, {"ItemId": item}), "Quantity": held + added}
-            quantity -= added
-    return after, quantity
+def thing_of(held: Mapping[str, Any]) -> Thing:
+    """Return the thing in a slot. Plain slots of an item are equal; others are by content."""
+    content = {name: value for name, value in held.items() if name != "Quantity"}
+    item = held["ItemId"]
+    return Thing(item, item if is_plain(held) else repr(sorted(content.items())), content)
 
 
 def is_plain(held: Mapping[str, Any]) -> bool:
@@ -263,7 +294,7 @@ def bag_of(held: Mapping[str, Any]) -> str | None:
     return None if bag == NIL else bag
 
 
-def _slots_of(slots: Slots, item: str) -> list[str]:
+def slots_of(slots: Slots, item: str) -> list[str]:
     """Return the slots that hold an item, in slot order."""
     found = (
         slot

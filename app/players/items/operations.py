@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.auth.spending import refuse_unknown
-from app.core.changes import Applied, Change, Intent, Rule
-from app.core.naming import Lookup
-from app.core.operations import (
-    BY_CHANGES,
-    BatchRow,
-    Inverse,
-    Operation,
-    OwnInverse,
-    Prepared,
-)
+from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, OwnInverse, Prepared
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.context import current
-from app.players.items.domain import (
-    FILLED_BAG,
-    bag_of,
-    bags_in,
-    give,
-    give_uncounted,
-    take,
-)
+from app.players.items.domain import CONTAINERS, FILLED_BAG, bag_of, give, receive, take
 from app.players.items.schemas import (
     GiveBackArgs,
     GiveItemArgs,
@@ -33,14 +16,18 @@ from app.players.items.schemas import (
     TransferItemArgs,
 )
 from app.players.items.store import Bags, Catalogue
-from app.players.items.transfers.store import Transfers
-from app.players.items.undo import CONTAINERS, quantities, undo
+from app.players.items.transfers import (
+    preview_transfer,
+    preview_undo_transfer,
+    transfer,
+    undo_transfer,
+)
+from app.players.items.undo import quantities, undo
 from app.players.store import Players
 
 bags = current(Bags)
 catalogue = current(Catalogue)
 players = current(Players)
-transfers = current(Transfers)
 
 
 def moved(args: Document) -> dict[str, int]:
@@ -60,8 +47,10 @@ def prepare_give(args: Document) -> Prepared:
 
 def prepare_batch_give(args: Document) -> Prepared:
     """Return the give of a batch row: it reads the bank, which is large, only for an overflow."""
-    reads = CONTAINERS if args["bankoverflow"] else ("Inventory",)
-    return Prepared(reads, partial(give_uncounted, **args, limits=catalogue.limits(args["itemid"])))
+    bank = args["bankoverflow"]
+    held = {"ItemId": args["itemid"], "Quantity": args["quantity"]}
+    rule = partial(receive, held=[held], bankoverflow=bank, limits_of=catalogue.limits)
+    return Prepared(CONTAINERS if bank else ("Inventory",), rule)
 
 
 def prepare_take(args: Document) -> Prepared:
@@ -71,37 +60,9 @@ def prepare_take(args: Document) -> Prepared:
 
 
 def prepare_undo(changes: list[Document], is_partial: bool = False) -> Prepared:
-    rule = partial(undo, changes=changes, is_partial=is_partial)
-    return Prepared(CONTAINERS, partial(rule, limits_of=catalogue.limits, is_filled=bags.is_filled))
-
-
-def counted_bags(rule: Rule) -> Rule:
-    """Refuse whoever may move a limited number of items a bag that contains something."""
-
-    def checked(player: Document) -> Change:
-        change = rule(player)
-        sent = bags_in(player) - bags_in({**player, **change.fields})
-        if any(map(bags.is_filled, sent)):
-            refuse_unknown(FILLED_BAG)
-        return change
-
-    return checked
-
-
-def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
-    return transfers.make(key, args, intent, counted_bags)
-
-
-def preview_transfer(key: Lookup, args: Document, _: Intent) -> list[Document]:
-    return transfers.preview(key, args)
-
-
-def undo_transfer(entry: Document, intent: Intent) -> Applied:
-    return transfers.undo(entry, intent)
-
-
-def preview_undo_transfer(entry: Document, intent: Intent) -> Document:
-    return transfers.preview_undo(entry, intent)
+    limits, is_filled = catalogue.limits, bags.is_filled
+    rule = partial(undo, limits_of=limits, is_filled=is_filled, is_partial=is_partial)
+    return Prepared(CONTAINERS, partial(rule, changes=changes))
 
 
 UNDO_MOVES = Inverse(

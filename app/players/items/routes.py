@@ -14,7 +14,7 @@ from app.http.api import Blueprint
 from app.http.context import current, setting
 from app.http.openapi.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER_ID, TOKEN
 from app.http.path_converters import path_guid
-from app.players.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, slot_records
+from app.players.items.domain import BagNotEmpty, NotEnoughItems, no_room, slot_records
 from app.players.items.operations import GIVE, TAKE, TRANSFER
 from app.players.items.schemas import (
     BagSchema,
@@ -25,14 +25,12 @@ from app.players.items.schemas import (
     TransferredSchema,
 )
 from app.players.items.store import Bags
-from app.players.items.transfers.store import Transfers
 from app.players.store import Players
 
 blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players")
 
 bags = current(Bags)
 players = current(Players)
-transfers = current(Transfers)
 
 
 @read_route(blp, "/<player:key>/items", ItemsSchema, Permission.PLAYERS_READ)
@@ -79,8 +77,8 @@ change_route(
     GIVE,
     "/<player:key>/items/give",
     GivenSchema,
-    NoRoom(ITEM, 5, 2, bank=False),
-    NoRoom(ITEM, 5, 2, bank=True),
+    no_room(ITEM, 5, 2, bank=False),
+    no_room(ITEM, 5, 2, bank=True),
     view="give_item",
     about="""Give an item to a player
 
@@ -95,8 +93,8 @@ change_route(
     TAKE,
     "/<player:key>/items/take",
     TakenSchema,
-    NotEnoughItems(ITEM, 5, 3),
-    BagNotEmpty(BAG_ITEM, BAG),
+    NotEnoughItems(3, ITEM, 5),
+    BagNotEmpty(BAG, BAG_ITEM),
     view="take_item",
     about="""Take an item from a player's inventory
 
@@ -108,8 +106,8 @@ change_route(
     TRANSFER,
     "/<player:key>/items/transfer",
     TransferredSchema,
-    NotEnoughItems(ITEM, 5, 3),
-    NoRoom(ITEM, 5, 2, bank=False),
+    NotEnoughItems(3, ITEM, 5),
+    no_room(ITEM, 5, 2, bank=False),
     NotFound("player", OTHER_PLAYER_ID),
     view="transfer_item",
     about="""Move items from a player to another one

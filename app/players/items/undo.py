@@ -6,35 +6,39 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from app.core.changes import Change
 from app.core.errors import Conflict
-from app.core.types import Document, decimal
+from app.core.types import Document
 from app.players.items.domain import (
+    CONTAINERS,
     BagNotEmpty,
-    Limits,
+    LimitsOf,
     NoRoom,
+    Thing,
     bag_of,
+    fill,
+    holds,
     is_plain,
-    is_readable,
+    no_room,
+    put,
     quantity_of,
+    slots_of,
     take_from,
+    thing_of,
 )
-
-Slots = dict[str, dict[str, Any]]
-CONTAINERS = ("Inventory", "Bank")
 
 
 class Spent(Conflict):
     """The player has spent some of what was given, so it cannot be taken back as a whole."""
 
     code = "ITEMS_SPENT"
-
-    def __init__(self, item: str, wanted: int, held: int) -> None:
-        super().__init__(f"The player has {held} of the item {item} left, but {wanted} were given.")
-        self.item, self.wanted, self.held = item, wanted, held
+    sentence = "The player has {held} of the item {item} left, but {wanted} were given."
+    held: int
+    item: str
+    wanted: int
 
 
 class BagIsElsewhere(Conflict):
@@ -43,34 +47,28 @@ class BagIsElsewhere(Conflict):
     sentence = "The bag {bag} may belong to somebody else by now and cannot be given back."
 
 
-class Thing(NamedTuple):
-    """The content of a slot without its quantity; things with the same mark are equal."""
-
-    item: str
-    mark: str
-    content: Mapping[str, Any]
-
-
 class Move(NamedTuple):
-    """A quantity of a thing that was added to a slot, or removed from it if negative.
-
-    If the slot held the thing both before and after, the stack may grow again, even if it is not
-    a plain stack.
-    """
+    """A quantity of a thing that was added to a slot, or removed from it if negative."""
 
     container: str
     slot: str
     thing: Thing
     quantity: int
-    may_grow: bool
+    # Whether the slot held the thing both before and after, so that this stack may grow again.
+    may_grow: bool = False
+
+    @property
+    def held(self) -> Document:
+        """The moved things, as a slot holds them."""
+        return {**self.thing.content, "Quantity": abs(self.quantity)}
 
 
 def undo(
     player: Document,
     *,
     changes: list[Document],
-    limits_of: Callable[[str], Limits],
-    is_filled: Callable[[str], bool],
+    limits_of: LimitsOf,
+    is_filled: Callable[[str], bool] = lambda _: False,
     has_bags: bool = False,
     is_partial: bool = False,
 ) -> Change:
@@ -116,13 +114,6 @@ def quantities(changes: list[Document]) -> dict[str, int]:
     return moved
 
 
-def thing_of(held: Mapping[str, Any]) -> Thing:
-    """Return the thing in a slot. Plain slots of an item are equal; others are by content."""
-    content = {name: value for name, value in held.items() if name != "Quantity"}
-    item = held["ItemId"]
-    return Thing(item, item if is_plain(held) else repr(sorted(content.items())), content)
-
-
 def _moves(change: Document) -> Iterator[Move]:
     container, _, slot = change["Path"].partition(".")
     before, after = change["Before"], change["After"]
@@ -131,43 +122,36 @@ def _moves(change: Document) -> Iterator[Move]:
         yield Move(container, slot, thing_of(after), quantity, may_grow=True)
         return
     if before:
-        yield Move(container, slot, thing_of(before), -quantity_of(before), may_grow=False)
+        yield Move(container, slot, thing_of(before), -quantity_of(before))
     if after:
-        yield Move(container, slot, thing_of(after), quantity_of(after), may_grow=False)
+        yield Move(container, slot, thing_of(after), quantity_of(after))
 
 
 def _take_back(
-    slots: dict[str, Slots], came: list[Move], is_filled: Callable[[str], bool]
+    slots: dict[str, Document], came: list[Move], is_filled: Callable[[str], bool]
 ) -> Iterator[Spent]:
-    """Take things from the slots that they were added to, then from any other slot.
+    """Take a thing from the slots that it was added to, then from any other slot.
 
     Yields an error if some are missing.
     """
     thing = came[0].thing
     bag = bag_of(thing.content)
     if bag and is_filled(bag):
-        raise BagNotEmpty(thing.item, bag)
+        raise BagNotEmpty(bag, thing.item)
     wanted = left = sum(move.quantity for move in came)
-    for move in came:
-        left -= _take(slots[move.container], move.slot, thing, min(left, move.quantity))
-    for name in CONTAINERS:
-        for slot in sorted(slots[name], key=_number):
-            left -= _take(slots[name], slot, thing, left)
+    added = [(move.container, move.slot, move.quantity) for move in came]
+    others = [
+        (name, slot, wanted) for name in CONTAINERS for slot in slots_of(slots[name], thing.item)
+    ]
+    for name, slot, most in (*added, *others):
+        if left and holds(slots[name], slot, thing):
+            left -= take_from(slots[name], slot, min(left, most))
     if left:
-        yield Spent(thing.item, wanted, wanted - left)
-
-
-def _take(slots: Slots, slot: str, thing: Thing, wanted: int) -> int:
-    if not wanted or not _holds(slots, slot, thing):
-        return 0
-    return take_from(slots, slot, wanted)
+        yield Spent(wanted - left, thing.item, wanted)
 
 
 def _give_back(
-    slots: dict[str, Slots],
-    went: list[Move],
-    limits_of: Callable[[str], Limits],
-    has_bags: bool,
+    slots: dict[str, Document], went: list[Move], limits_of: LimitsOf, has_bags: bool
 ) -> Iterator[NoRoom]:
     """Put things back into their former slots, then into the first slots that fit.
 
@@ -178,48 +162,12 @@ def _give_back(
         bag = bag_of(move.thing.content)
         if bag and not has_bags:
             raise BagIsElsewhere(bag)
-        # A stack goes back into one slot, even if it exceeds the current stack limit.
-        stack = max(limits_of(move.thing.item).stack, -move.quantity)
-        may_grow = move.may_grow or is_plain(move.thing.content)
-        added = put(slots[move.container], move.slot, move.thing, -move.quantity, stack, may_grow)
-        left.append(-move.quantity - added)
+        rest, into = -move.quantity, slots[move.container]
+        if move.slot not in into or move.may_grow or is_plain(move.thing.content):
+            # A stack goes back into one slot, even if it exceeds the current stack limit.
+            stack = max(limits_of(move.thing.item).stack, rest)
+            rest -= put(into, move.slot, move.thing, rest, stack)
+        left.append(rest)
     for move, quantity in zip(went, left, strict=True):
-        if rest := _give_elsewhere(slots, move, quantity, limits_of(move.thing.item)):
-            yield NoRoom(move.thing.item, -move.quantity, rest, bank=True)
-
-
-def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: Limits) -> int:
-    """Fill plain stacks of the item first, then empty slots, like give; return the rest."""
-    left = quantity
-    sizes = {"Inventory": limits.inventory, "Bank": limits.bank}
-    for may_grow in (True, False) if is_plain(move.thing.content) else (False,):
-        for name in CONTAINERS:
-            for slot in map(str, range(sizes[name])):
-                if (slot in slots[name]) == may_grow:
-                    left -= put(slots[name], slot, move.thing, left, limits.stack, may_grow)
-    return left
-
-
-def put(slots: Slots, slot: str, thing: Thing, wanted: int, stack: int, may_grow: bool) -> int:
-    """Put a thing into an empty slot, or onto the same thing; return the quantity put."""
-    if not wanted:
-        return 0
-    if slot not in slots:
-        added = min(wanted, stack)
-        slots[slot] = {**thing.content, "Quantity": added}
-        return added
-    if not may_grow or not _holds(slots, slot, thing):
-        return 0
-    held = quantity_of(slots[slot])
-    added = max(0, min(wanted, stack - held))
-    slots[slot] = {**slots[slot], "Quantity": held + added}
-    return added
-
-
-def _holds(slots: Slots, slot: str, thing: Thing) -> bool:
-    held: Any = slots.get(slot)
-    return is_readable(slot, held) and thing_of(held).mark == thing.mark
-
-
-def _number(slot: str) -> int:
-    return decimal(slot) or 0
+        if rest := fill(slots, move.thing, quantity, limits_of(move.thing.item)):
+            yield no_room(move.thing.item, -move.quantity, rest, bank=True)

@@ -1,0 +1,135 @@
+"""Moves items between two players: both change, each with an entry, in one transaction."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.auth.spending import refuse_unknown
+from app.core.changes import Applied, Change, Intent
+from app.core.errors import Conflict, InvalidField
+from app.core.naming import Lookup
+from app.core.types import Document
+from app.http.context import current
+from app.players.items.domain import CONTAINERS, FILLED_BAG, bags_in, receive, take
+from app.players.items.store import Bags, Catalogue
+from app.players.items.undo import moves_of, undo
+from app.players.store import Players
+from app.storage.changes import Decision
+from app.storage.client import Storage
+from app.storage.history import HISTORY
+
+bags = current(Bags)
+catalogue = current(Catalogue)
+players = current(Players)
+storage = current(Storage)
+
+
+class PairIncomplete(Conflict):
+    code = "CANNOT_UNDO"
+    sentence = "The transfer cannot be undone: the change of the other player is no longer kept."
+
+
+def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
+    """Move items from a player to another one."""
+
+    def step() -> Applied:
+        if earlier := players.find_earlier(key, intent):
+            return earlier
+        sender, receiver = _decide(key, args, intent, counts_bags=True)
+        return _write(sender, receiver, sender.document["_id"])
+
+    return players.in_transaction(step, intent)
+
+
+def preview_transfer(key: Lookup, args: Document, intent: Intent) -> list[Document]:
+    """Return how a transfer would change the sender; raise if it is impossible."""
+    sender, _ = players.in_transaction(partial(_decide, key, args, intent), intent)
+    changes: list[Document] = _entry_of(sender)["Changes"]
+    return changes
+
+
+def _decide(
+    key: Lookup, args: Document, intent: Intent, counts_bags: bool = False
+) -> tuple[Decision, Decision]:
+    """Decide what the sender loses and what the receiver gets."""
+    sender, receiver = players.get_id(key), players.get_id(Lookup.parse(args["to"]))
+    if sender == receiver:
+        raise InvalidField("to", "Must be another player.")
+    named = {name: value for name, value in intent.arguments.items() if name != "To"}
+    sent = intent._replace(arguments={**named, "To": receiver})
+    got = _without_key(intent)._replace(arguments={**named, "From": sender})
+    answer = {"ItemId": args["itemid"], "Quantity": args["quantity"], "To": receiver}
+
+    def send(player: Document) -> Change:
+        change = take(player, itemid=args["itemid"], quantity=args["quantity"])
+        gone = bags_in(player) - bags_in({**player, **change.fields})
+        if counts_bags and any(map(bags.is_filled, gone)):
+            # Not for whoever may move a limited number of items.
+            refuse_unknown(FILLED_BAG)
+        return change._replace(answer=answer)
+
+    taken = players.decide(Lookup.parse(sender), CONTAINERS, send, sent)
+    bring = partial(
+        receive,
+        held=[move.held for move in moves_of(_entry_of(taken)["Changes"])],
+        bankoverflow=args["bankoverflow"],
+        limits_of=catalogue.limits,
+    )
+    return taken, players.decide(Lookup.parse(receiver), CONTAINERS, bring, got)
+
+
+def _write(sender: Decision, receiver: Decision, named: str) -> Applied:
+    """Write both changes, whose entries name each other; return that of the named player."""
+    for one, other in ((sender, receiver), (receiver, sender)):
+        about = {"Player": other.document["_id"], "Entry": _entry_of(other)["_id"]}
+        _entry_of(one)["Transfer"] = {**about, "Sent": one is sender}
+    outcomes = {one.document["_id"]: players.write(one) for one in (sender, receiver)}
+    return outcomes[named]
+
+
+def undo_transfer(entry: Document, intent: Intent) -> Applied:
+    """Move the items of a transfer back, from either of its entries."""
+    named = entry["Subject"]["Id"]
+
+    def step() -> Applied:
+        if earlier := players.find_earlier(Lookup.parse(named), intent):
+            return earlier
+        return _write(*_decide_undo(entry, intent), named)
+
+    return players.in_transaction(step, intent)
+
+
+def preview_undo_transfer(entry: Document, intent: Intent) -> Document:
+    """Return the entry that moving the items back would have."""
+    decisions = players.in_transaction(partial(_decide_undo, entry, intent), intent)
+    preview = {one.document["_id"]: _entry_of(one) for one in decisions}[entry["Subject"]["Id"]]
+    return {**preview, "_id": None, "At": None}
+
+
+def _decide_undo(entry: Document, intent: Intent) -> tuple[Decision, Decision]:
+    about = entry["Transfer"]
+    other = storage.db[HISTORY.name].find_one({"_id": about.get("Entry")})
+    if other is None:
+        raise PairIncomplete
+
+    def reverse(one: Document) -> Decision:
+        # Only the named change has the caller's key.
+        meant = intent if one is entry else _without_key(intent)
+        arguments = {**intent.arguments, "Id": one["_id"]}
+        rule = partial(undo, changes=one["Changes"], limits_of=catalogue.limits, has_bags=True)
+        where = Lookup.parse(one["Subject"]["Id"])
+        return players.decide(
+            where, CONTAINERS, rule, meant._replace(undoes=one, arguments=arguments)
+        )
+
+    # Who got the items now sends them.
+    return (reverse(other), reverse(entry)) if about["Sent"] else (reverse(entry), reverse(other))
+
+
+def _entry_of(decision: Decision) -> Document:
+    """Return the entry of a change that moves items, and so always has one."""
+    return decision.outcome.entry or {}
+
+
+def _without_key(intent: Intent) -> Intent:
+    return intent._replace(key=None, fingerprint=None)
