@@ -4,7 +4,6 @@ import config
 from app import create_app
 from app.batches.running import BatchWorker
 from app.core import metrics
-from app.game.samples.sampler import Sampler
 from app.http import logs
 from app.http.context import SERVICES
 from app.server import resources
@@ -17,5 +16,5 @@ settings = config.load()
 logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
 metrics.share(settings.METRICS_DIR)
 app = create_app()
-for background in (Preparation, Chores, Feed, Sampler, BatchWorker):
+for background in (Preparation, Chores, Feed, BatchWorker):
     app.extensions[SERVICES][background].begin()

@@ -140,13 +140,14 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     sources = (users, history, tokens, budgets, bags, actions, batches, approvals, game_events)
     add(PersonalData(storage, *sources))
 
+    sampler = add(Sampler(samples, players, history))
     chores = [
         actions.give_due,
         batches.remove_stale,
         erasures.continue_all,
         group_roles.warn,
         storage.lifetime.look,
+        sampler.take_if_due,
     ]
     add(Chores(chores, is_ready))
     add(Feed(storage, is_ready))
-    add(Sampler(samples, players, history, is_ready))

@@ -42,13 +42,7 @@ def samples(app):
 def make_sampler(app, samples):
     """Return a maker of samplers, as each worker has one."""
 
-    def make(is_ready=lambda: True):
-        sampler = Sampler(samples, service(app, Players), service(app, History), is_ready)
-        # As begin() does, without the thread.
-        sampler._before = Traffic(*metrics.request_totals())
-        return sampler
-
-    return make
+    return lambda: Sampler(samples, service(app, Players), service(app, History))
 
 
 @pytest.fixture
@@ -179,59 +173,12 @@ def test_what_could_not_be_added_is_added_the_next_time(make_sampler, samples, s
     assert sample()["Requests"] == 3
 
 
-def test_the_thread_takes_its_first_sample_once_the_database_is_ready(
-    make_sampler, sample, monkeypatch
-):
-    monkeypatch.setattr("app.game.samples.sampler.READY_SECONDS", 0.01)
-    asked, is_ready, taken = threading.Event(), threading.Event(), threading.Event()
-
-    def ready():
-        asked.set()
-        return is_ready.is_set()
-
-    sampler = make_sampler(ready)
-    take = sampler.take
-    sampler.take = lambda: (take(), taken.set())
-    sampler.begin()
-    try:
-        assert asked.wait(10)
-        assert sample() is None
-        is_ready.set()
-        assert taken.wait(10)
-    finally:
-        sampler.end()
-    assert sample()["Requests"] == 0
-
-
-@pytest.mark.parametrize("error", [DatabaseError("away"), RuntimeError("a bug")])
-def test_the_thread_survives_what_goes_wrong(make_sampler, monkeypatch, caplog, error):
-    monkeypatch.setattr("app.game.samples.sampler.READY_SECONDS", 0.01)
-    monkeypatch.setattr("app.game.samples.sampler.INTERVAL", timedelta(seconds=0.01))
-    sampler, tries = make_sampler(), []
-    again = threading.Event()
-
-    def take():
-        tries.append(1)
-        if len(tries) > 1:
-            again.set()
-        raise error
-
-    sampler.take = take
-    sampler.begin()
-    try:
-        assert again.wait(10)
-    finally:
-        sampler.end()
-    assert "No sample was taken" in caplog.text
-
-
-@pytest.mark.parametrize("seconds", [0, 1, 100, 297, 298, 299, 299.5])
-def test_the_next_sample_is_taken_shortly_before_an_interval_ends(make_sampler, samples, seconds):
-    samples.now = lambda: BEGIN + timedelta(seconds=seconds)
-    taken = seconds + make_sampler()._seconds_left()
-    # Where it is too late for this interval, it is the next one's.
-    assert taken in (299, 599)
-    assert taken > seconds + 0.5
+def test_a_sample_is_taken_once_a_minute(make_sampler, sample):
+    sampler = make_sampler()
+    for _ in range(3):
+        answer(1)
+        sampler.take_if_due()
+    assert sample()["Requests"] == 1
 
 
 def test_of_many_workers_that_begin_a_sample_at_once_none_is_lost(samples, sample):

@@ -92,7 +92,6 @@ PATHS = (
 CHANGING = ("give", "undo", "change-role", "set-variable")
 USER_FIELDS = (*BAN, *MUTE, "Name", "CreationDate", "LastSignInAt", "Variables", "FormerNames")
 OBJECT_FIELDS = ("Name", "Value", "StackLimit", "TextId", "Folder", "TimeCreated", "Extra")
-SAMPLED = ("Online", "Requests", "Failures", "Buckets", "Levels", "Changes", "Active")
 TYPES = ("item", "spell", "servervariable")
 
 
@@ -131,9 +130,8 @@ def documents(value, now):
             for type_ in (*TYPES, "uservariable", "time")
         ],
     )
-    member = {"PlayerId": value, "Rank": value}
-    members = [value, member, {**member, "PlayerId": player["_id"]}]
-    guild = make_guild("A", **dict.fromkeys(("Members", "Variables", "Bank", "Extra"), value))
+    members = [{"PlayerId": player["_id"], "Rank": 1}]
+    guild = make_guild("A", Extra=value)
     parts = {"Members": members, "Bank": slots, "Variables": keyed, "FoundingDate": value}
     yield "guilds", [guild, make_guild("B", **parts), make_guild("C") | {"Name": value}]
     texts = dict.fromkeys(("Kind", "Text", "With"), value)
@@ -144,15 +142,6 @@ def documents(value, now):
     yield "history", [*entries(value, player, now)]
     bag = {"_id": guid(), **dict.fromkeys(("SlotCount", "Slots", "Extra"), value)}
     yield "bags", [bag, make_bag(slots, size=9)]
-    counted = {"Online": 1, "Buckets": {"x": value, "1000": value}}
-    earlier = {"Levels": {"1": value, "x": value}, "Changes": {"x": value}, "Requests": 5}
-    yield (
-        "samples",
-        [
-            {"_id": now, **dict.fromkeys(SAMPLED, value)},
-            {"_id": now - timedelta(hours=1), **counted, **earlier},
-        ],
-    )
     for kind in ("chat", "letter", "warp", "restart"):
         arguments = dict.fromkeys(("Message", "Items", "MapId", "X", "Y", "Minutes"), value)
         for one in (arguments, {**arguments, "Items": [value, whole_slot]}):

@@ -14,7 +14,7 @@ from app.console.stores import players, samples, storage
 from app.core import metrics
 from app.core.permissions import Permission
 from app.core.types import Document, whole
-from app.game.samples.domain import INTERVAL, counts_of, interval_of, quantile, traffic_of
+from app.game.samples.domain import INTERVAL, interval_of, quantile, traffic_of
 from app.http.context import current
 from app.users.openid.sign_ins import GroupRoles
 
@@ -80,7 +80,7 @@ def changes_plot(taken: Sequence[Document]) -> Plot:
     counts: dict[str, list[int]] = {}
     for sample in taken:
         hour = (sample["_id"] - begin) // HOUR
-        for operation, count in counts_of(sample, "Changes").items() if hour >= 0 else ():
+        for operation, count in sample.get("Changes", {}).items() if hour >= 0 else ():
             counts.setdefault(operation, [0] * HOURS)[hour] += count
     most_first = dict(sorted(counts.items(), key=lambda item: -sum(item[1])))
     hours = [begin + HOUR * number for number in range(HOURS)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from app.core.types import Document, decimal, whole
+from app.core.types import Document
 
 INTERVAL = timedelta(minutes=5)
 MICROSECONDS = 1_000_000
@@ -35,10 +35,8 @@ class Traffic(NamedTuple):
 
 def interval_of(moment: datetime) -> datetime:
     """Return the beginning of the interval that contains a moment."""
-    into = timedelta(
-        minutes=moment.minute % 5, seconds=moment.second, microseconds=moment.microsecond
-    )
-    return moment - into
+    minute = moment - timedelta(seconds=moment.second, microseconds=moment.microsecond)
+    return minute - timedelta(minutes=moment.minute % 5)
 
 
 def increments(traffic: Traffic) -> Document:
@@ -58,19 +56,12 @@ def traffic_of(samples: Iterable[Document]) -> Traffic:
     requests = failures = 0
     buckets: dict[float, int] = {}
     for sample in samples:
-        requests += whole(sample.get("Requests")) or 0
-        failures += whole(sample.get("Failures")) or 0
-        for bound, count in counts_of(sample, "Buckets").items():
-            seconds = (decimal(bound) or 0) / MICROSECONDS
+        requests += sample.get("Requests", 0)
+        failures += sample.get("Failures", 0)
+        for bound, count in sample.get("Buckets", {}).items():
+            seconds = int(bound) / MICROSECONDS
             buckets[seconds] = buckets.get(seconds, 0) + count
     return Traffic(requests, failures, buckets)
-
-
-def counts_of(sample: Document, field: str) -> dict[str, int]:
-    """Return the counts in a map of a sample; what is no number counts as 0."""
-    counts = sample.get(field)
-    found = counts if isinstance(counts, dict) else {}
-    return {name: whole(count) or 0 for name, count in found.items()}
 
 
 def quantile(traffic: Traffic, share: float) -> float | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.core.types import Document, decimal
-from app.game.samples.domain import Traffic, counts_of, increments
+from app.core.types import Document
+from app.game.samples.domain import Traffic, increments
 from app.storage.client import Storage
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import MOMENT, object_shape
@@ -68,5 +68,5 @@ class Samples:
         found = self._samples.find_one(
             {"Levels": {"$exists": True}}, ["Levels"], sort=[("_id", -1)]
         )
-        counts = counts_of(found or {}, "Levels")
-        return {decimal(level) or 0: count for level, count in counts.items()}
+        counts = found["Levels"] if found else {}
+        return {int(level): count for level, count in counts.items()}

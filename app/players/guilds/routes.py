@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.views import read_route
+from app.catalogue.domain import public_object
 from app.core.errors import NotFound
 from app.core.paging import Page, Window
 from app.core.permissions import Permission
@@ -14,11 +15,13 @@ from app.http.context import current
 from app.http.lists import PageNumberArgs, paged_list
 from app.http.openapi.examples import GUILD
 from app.http.path_converters import path_guid
-from app.players.guilds.domain import bank_slots, guild_variables, public_guild, ranks_of
+from app.players.guilds.domain import ranks_of
 from app.players.guilds.schemas import GuildMemberPageSchema, GuildPageSchema, GuildSchema
 from app.players.guilds.store import Guilds
+from app.players.items.domain import filled
 from app.players.items.schemas import SlotSchema
 from app.players.store import Players
+from app.players.variables.domain import variable_records
 from app.players.variables.schemas import VariableSchema
 
 blp = Blueprint(
@@ -47,7 +50,7 @@ def get_guild(guild_id: str) -> Document:
 
     With all further fields that the game stores.
     """
-    return public_guild(guilds.get(path_guid("guildId", guild_id)))
+    return public_object(guilds.get(path_guid("guildId", guild_id)))
 
 
 @read(
@@ -82,7 +85,8 @@ def list_guild_variables(guild_id: str) -> list[Document]:
 
     All that are set, in order of id.
     """
-    return guild_variables(guilds.get(path_guid("guildId", guild_id), "Variables"))
+    guild = guilds.get(path_guid("guildId", guild_id), "Variables")
+    return variable_records(guild.get("Variables", {}))
 
 
 @read("/<guild_id>/bank", SlotSchema(many=True), Permission.PLAYERS_READ, refuses=unknown)
@@ -91,4 +95,4 @@ def list_guild_bank(guild_id: str) -> list[Document]:
 
     The filled slots, in slot order.
     """
-    return bank_slots(guilds.get(path_guid("guildId", guild_id), "Bank"))
+    return filled(guilds.get(path_guid("guildId", guild_id), "Bank").get("Bank", {}))

@@ -9,7 +9,7 @@ from pymongo.database import Database
 from app.core.errors import NotFound
 from app.core.paging import Page, Window
 from app.core.types import Document
-from app.players.guilds.domain import RECORD, SHAPE, listed_guild, ranks_of
+from app.players.guilds.domain import LISTED, RECORD, SHAPE, listed_guild, ranks_of
 from app.storage.client import Storage
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
@@ -38,7 +38,7 @@ class Guilds:
 
     def list(self, window: Window) -> Page:
         """Return a page of guilds, by name."""
-        page = self._pages.read(window, BY_NAME, RECORD)
+        page = self._pages.read(window, BY_NAME, LISTED)
         return page._replace(values=[listed_guild(guild) for guild in page.values])
 
 
