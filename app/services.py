@@ -97,7 +97,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     sizes = ItemLimits(settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT)
     catalogue = add(Catalogue(known, sizes))
     total_seconds = settings.TOTAL_CACHE_SECONDS
-    add(Objects(storage, total_seconds, settings.CATALOGUE_CACHE_SECONDS))
+    add(Objects(storage, total_seconds))
     players = add(Players(storage, settings.ONLINE_TTL_SECONDS, total_seconds))
     add(Deletions(storage, players))
     add(Guilds(storage, total_seconds))

@@ -160,8 +160,7 @@ class Settings:
     SPELLS_SIZE: int = 35
     # The stack limit: how many of one item a slot holds.
     STACK_LIMIT: int = 1_000_000
-    # How long a worker caches the stack limits of items, and the names of objects on pages; 0
-    # disables the cache.
+    # How long a worker caches the stack limits of items; 0 disables the cache.
     CATALOGUE_CACHE_SECONDS: float = 3.0
     # Whether to refuse items and spells that are not in the catalogue; otherwise the response has a
     # Warning header.

@@ -65,9 +65,9 @@ class NoTime(NotFound):
 class NotInCatalogue(Conflict):
     """The catalogue lacks the object that is to be given: probably a typing error."""
 
-    def __init__(self, type_: str, id_: str) -> None:
-        super().__init__(f"The catalogue holds no {type_} with the id '{id_}'.")
-        self.type, self.id = type_, id_
+    sentence = "The catalogue holds no {type} with the id '{id}'."
+    type: str
+    id: str
 
 
 def parse_type(text: str) -> str:

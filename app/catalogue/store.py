@@ -44,10 +44,8 @@ class ObjectKey(NamedTuple):
 
 
 class Objects(ChangeableDocuments):
-    def __init__(self, storage: Storage, total_seconds: float, cache_seconds: float) -> None:
+    def __init__(self, storage: Storage, total_seconds: float) -> None:
         super().__init__(storage, SUBJECT, total_seconds)
-        self._names: TTLCache[str, str | None] = TTLCache(CACHED_OBJECTS, cache_seconds)
-        self._names_lock = Lock()
 
     def get(self, type_: str, id_: str) -> Document:
         if (found := self.find(type_, id_)) is None:
@@ -66,26 +64,20 @@ class Objects(ChangeableDocuments):
 
     def names(self, type_: str) -> dict[str, str]:
         """Return the names of all objects of a type by id, in the order of names."""
-        found = self._documents.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
-        return {str(document["_id"]): document.get("Name", "") for document in found}
+        return self._names({"Type": type_})
 
     def names_of(self, ids: Iterable[Any]) -> dict[str, str]:
-        """Return the names of objects by id, some seconds old; without those that do not exist."""
+        """Return the names of objects by id, without those that do not exist."""
         wanted = {id_ for id_ in ids if isinstance(id_, str)}
-        with self._names_lock:
-            known = {id_: self._names[id_] for id_ in wanted if id_ in self._names}
-        if missing := list(wanted - known.keys()):
-            found = self._documents.find({"_id": {"$in": missing}}, ["Name"])
-            names = {str(document["_id"]): document.get("Name", "") for document in found}
-            known |= dict.fromkeys(missing) | names
-            with self._names_lock:
-                self._names.update(known)
-        return {id_: name for id_, name in known.items() if name is not None}
+        return self._names({"_id": {"$in": [*wanted]}}) if wanted else {}
 
     def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
         """Return some objects of a type with this name, case-insensitively, as names by id."""
-        found = self._documents.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
-        return {str(one["_id"]): str(one.get("Name")) for one in found.limit(limit)}
+        return self._names({"Type": type_, "NameKey": name_key(name)}, limit)
+
+    def _names(self, where: Document, limit: int = 0) -> dict[str, str]:
+        found = self._documents.find(where, ["Name"], sort=BY_NAME.sort).limit(limit)
+        return {str(one["_id"]): str(one.get("Name", "")) for one in found}
 
     def ids_by_name(self, type_: str, keys: Iterable[str]) -> dict[str, list[str]]:
         """Return by name key the ids of all objects of a type with one of these names."""

@@ -138,25 +138,21 @@ class SlotList(fields.Field[list[dict[str, Any]]]):
             raise self.make_error("item", slot=slot)
         if type(quantity) is not int or not (item != NIL) <= quantity <= self._limit:
             raise self.make_error("quantity", slot=slot, limit=self._limit)
+        given, buffs = record.get("BagId"), record.get("StatBuffs")
+        bag = parse_guid(given) if isinstance(given, str) else None
+        if given is not None and bag is None:
+            raise self.make_error("bag", slot=slot)
+        if buffs is not None and not self._are_buffs(buffs):
+            raise self.make_error("buffs", slot=slot)
         return {
             "Slot": slot,
             "ItemId": item,
             "Quantity": quantity,
-            "BagId": self._bag(slot, record.get("BagId")),
-            "StatBuffs": self._buffs(slot, record.get("StatBuffs")),
+            "BagId": None if bag == NIL else bag,
+            "StatBuffs": buffs,
         }
 
-    def _bag(self, slot: int, value: Any) -> str | None:
-        bag = parse_guid(value) if isinstance(value, str) else None
-        if value is not None and bag is None:
-            raise self.make_error("bag", slot=slot)
-        return None if bag == NIL else bag
-
-    def _buffs(self, slot: int, value: Any) -> list[int] | None:
-        if value is None:
-            return None
-        if not isinstance(value, list) or [type(buff) for buff in value] != [int] * 5:
-            raise self.make_error("buffs", slot=slot)
-        if not all(-INT64 <= buff < INT64 for buff in value):
-            raise self.make_error("buffs", slot=slot)
-        return value
+    @staticmethod
+    def _are_buffs(value: Any) -> bool:
+        are_integers = isinstance(value, list) and [type(buff) for buff in value] == [int] * 5
+        return are_integers and all(-INT64 <= buff < INT64 for buff in value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from app.catalogue.domain import is_stack_limit
 from app.catalogue.store import KnownObjects
@@ -12,7 +11,6 @@ from app.core.types import Document, whole
 from app.players.items.domain import (
     BAG_SHAPE,
     LARGEST_BAG,
-    LARGEST_QUANTITY,
     Limits,
     bags_in,
     slot_records,
@@ -70,17 +68,14 @@ class Bags:
         In a transaction, which reads all at one moment: a bag that moves could else be missed.
         """
         return any(
-            self._db[name].find_one({"$or": [_holds(field, bag_id) for field in fields]}, ["_id"])
+            self._db[name].find_one({"$expr": {"$in": [bag_id, _bags(field)]}}, ["_id"])
             for name, fields in HOLDERS.items()
+            for field in fields
         )
 
     def write(self, bag_id: str) -> None:
         """Write a bag that is given back: of two transactions with one bag, only one commits."""
         self._bags.update_one({"_id": bag_id}, {"$inc": {"Version": 1}})
-
-
-def _holds(field: str, bag_id: str) -> Document:
-    return {"$expr": {"$in": [bag_id, _bags(field)]}}
 
 
 def _bags(field: str) -> Document:
@@ -110,13 +105,8 @@ class Catalogue:
     def limits(self, item: str) -> Limits:
         """Return the limits of an item, which may be some seconds old."""
         found = self._known.find("item", item) or {}
-        stack = min(self._limits.stack, _whole(found.get("StackLimit")) or LARGEST_QUANTITY)
-        return self._limits._replace(stack=stack)
-
-
-def _whole(limit: Any) -> int:
-    """Return a stack limit as an int; 0 if it is unusable, because the game owns the collection.
-
-    Many languages store every number as a double: 20.0 is 20, and 20.5 is rounded down.
-    """
-    return int(limit) if limit is not None and is_stack_limit(limit) else 0
+        limit = found.get("StackLimit")
+        # The game owns the collection. Many languages store every number as a double: 20.0 is 20.
+        if limit is None or not is_stack_limit(limit):
+            return self._limits
+        return self._limits._replace(stack=min(self._limits.stack, int(limit)))
