@@ -43,8 +43,12 @@ def current(kind: type[Service]) -> Service:
     return cast(Service, Proxy(kind))
 
 
+def settings() -> dict[str, Any]:
+    return current_app.config
+
+
 def setting(name: str) -> Any:
-    return current_app.config[name]
+    return settings()[name]
 
 
 class NoSessions(SessionInterface):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -170,15 +170,8 @@ class NotKept(Conflict):
     sentence = "The data of the deleted player is no longer kept."
 
 
-def set_level(player: Document, *, level: int) -> Change:
-    """Set a player's level, and reset the experience to 0."""
-    fields = {"Level": level, "Exp": 0}
-    return Change(fields, {"Id": player["_id"], **fields})
-
-
-def set_class(player: Document, *, class_id: str, name: str) -> Change:
-    """Set a player's class; the game adapts whatever depends on it."""
-    fields = {"ClassId": class_id, "ClassName": name}
+def set_fields(player: Document, *, fields: Document) -> Change:
+    """Set fields of a player; the game adapts what depends on them."""
     return Change(fields, {"Id": player["_id"], **fields})
 
 
@@ -249,36 +242,30 @@ def check_name(name: str) -> None:
         raise Invalid("Must not look like a guid: it would be read as an id.")
 
 
-def name_lengths(settings: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the minimum and maximum length of a new name."""
-    return settings["CHARACTER_NAME_SHORTEST"], settings["CHARACTER_NAME_LONGEST"]
-
-
-def require_name(name: str, field: str, lengths: tuple[int, int]) -> None:
-    """Raise Invalid, with the name of the field, for an invalid new name.
+def require_name(name: str, setting: Callable[[str], int]) -> None:
+    """Raise Invalid for an invalid new name.
 
     Stored and imported names follow a weaker rule: see check_name.
     """
     try:
         check_name(name)
-        _check_given_name(name, *lengths)
+        shortest, longest = setting("CHARACTER_NAME_SHORTEST"), setting("CHARACTER_NAME_LONGEST")
+        if not shortest <= len(compose(name)) <= longest:
+            raise Invalid(f"Must be {shortest} to {longest} characters.")
+        if name != " ".join(name.split()):
+            raise Invalid("Must not begin or end with a space, or contain two spaces in a row.")
+        if holds_invisible(name):
+            fault = "Must not contain an invisible character: it would look like another name."
+            raise Invalid(fault)
+        if held := [sign for sign in MARKUP if sign in name]:
+            fault = f"Must not contain {' or '.join(held)}: it has a meaning in markup or paths."
+            raise Invalid(fault)
+        if name_key(name) in PATHS:
+            raise Invalid(f"Must not be one of {', '.join(PATHS)}: they are paths of the API.")
+        if masked(name) != name or name_key(name).startswith(PREFIX):
+            raise Invalid("Must not look like a token, key or hash.")
     except Invalid as error:
-        raise InvalidField(field, str(error)) from None
-
-
-def _check_given_name(name: str, shortest: int, longest: int) -> None:
-    if not shortest <= len(compose(name)) <= longest:
-        raise Invalid(f"Must be {shortest} to {longest} characters.")
-    if name != " ".join(name.split()):
-        raise Invalid("Must not begin or end with a space, or contain two spaces in a row.")
-    if holds_invisible(name):
-        raise Invalid("Must not contain an invisible character: it would look like another name.")
-    if held := [sign for sign in MARKUP if sign in name]:
-        raise Invalid(f"Must not contain {' or '.join(held)}: it has a meaning in markup or paths.")
-    if name_key(name) in PATHS:
-        raise Invalid(f"Must not be one of {', '.join(PATHS)}: they are paths of the API.")
-    if masked(name) != name or name_key(name).startswith(PREFIX):
-        raise Invalid("Must not look like a token, key or hash.")
+        raise InvalidField("Name", str(error)) from None
 
 
 def defaults(now: datetime | None) -> Document:

@@ -27,8 +27,7 @@ from app.players.domain import (
     rename,
     require_name,
     restore_fields,
-    set_class,
-    set_level,
+    set_fields,
     undo_rename,
 )
 from app.players.schemas import (
@@ -44,8 +43,7 @@ players = current(Players)
 
 
 def prepare_rename(args: Document) -> Prepared:
-    lengths = setting("CHARACTER_NAME_SHORTEST"), setting("CHARACTER_NAME_LONGEST")
-    require_name(args["Name"], "Name", lengths)
+    require_name(args["Name"], setting)
     return Prepared(NAME_FIELDS, partial(rename, name=args["Name"]))
 
 
@@ -84,8 +82,12 @@ def _is_deletion(entry: Document) -> bool:
 
 def prepare_class(args: Document) -> Prepared:
     id_ = args["class_id"]
-    name = objects.names_of([id_]).get(id_, "")
-    return Prepared(CLASS, partial(set_class, class_id=id_, name=name))
+    fields = {"ClassId": id_, "ClassName": objects.names_of([id_]).get(id_, "")}
+    return Prepared(CLASS, partial(set_fields, fields=fields))
+
+
+def prepare_level(args: Document) -> Prepared:
+    return Prepared(LEVEL, partial(set_fields, fields={"Level": args["level"], "Exp": 0}))
 
 
 def restoring(*fields: str) -> Inverse:
@@ -134,7 +136,7 @@ SET_LEVEL = Operation(
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SetLevelArgs(),
     store=players,
-    prepare=lambda args: Prepared(LEVEL, partial(set_level, **args)),
+    prepare=prepare_level,
     inverse=restoring(*LEVEL),
     moves=no_items,
     batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from flask import Response, current_app
+from flask import Response
 
 from app.auth import guard
 from app.auth.execution import change_route
@@ -77,7 +77,7 @@ def save_player(args: Document, player_id: Lookup) -> Response:
     it. Without `Version`, the given fields overwrite the stored ones.
     """
     id_ = path_guid("lookupKey", player_id.text, nil=False)
-    saved = save_character(id_, args, current_app.config)
+    saved = save_character(id_, args)
     status = 201 if saved.is_new else 200
     return change_response(saved.applied, saved.answer, status)
 
@@ -100,7 +100,7 @@ def save_players(args: Document) -> Response:
     Each row is saved as by `savePlayer`, whatever happens to the others. The results are in the
     same order. A row without time left has the Code `UNAVAILABLE`: send it again.
     """
-    results = save_characters(args["Players"], current_app.config)
+    results = save_characters(args["Players"])
     headers = replayed_headers(all(is_replayed for _, is_replayed in results))
     return json_response({"Values": [result for result, _ in results]}, headers=headers)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from app.core.errors import (
 from app.core.request_scope import wait_deadline
 from app.core.types import Document, is_deep
 from app.game.server.operations import SAVE
-from app.http.context import current
+from app.http.context import current, setting, settings
 from app.http.errors import body_of
 from app.http.fields import INT64
 from app.http.intents import intent
@@ -26,7 +25,7 @@ from app.http.masking import masked
 from app.http.parser import load
 from app.maintenance.transfer.records import PlayerRecord
 from app.maintenance.transfer.validate import DEEPEST
-from app.players.domain import WasErased, name_lengths, require_name
+from app.players.domain import WasErased, require_name
 from app.players.store import Players
 from app.storage.bulk import encode
 from app.storage.errors import DatabaseError, explain
@@ -34,8 +33,6 @@ from app.storage.fence import BeingErased
 
 # Fields of staff, of erasures, and those that a former release derived.
 OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})
-# Required fields of a new character.
-NEEDED = ("Name", "UserId")
 # Of the time that a request may take, the part in which it begins to save further characters.
 SAVING_TIME = 0.8
 # Of the result of an action.
@@ -53,35 +50,29 @@ class Saved(NamedTuple):
 
     @property
     def answer(self) -> Document:
-        entry = self.applied.entry
+        applied, entry = self.applied, self.applied.entry
         if entry is None:
-            answer: Document = self.applied.answer
-            made = self.applied.version  # None: nothing has changed
-            return answer if made is None else {**answer, "Version": made}
-        told = self.applied.answer or {
-            "Id": entry["Subject"]["Id"],
-            "Name": entry["Subject"]["Name"],
-        }
-        return {**told, "Version": entry["Version"]}
+            # Without a new Version, nothing has changed.
+            return {**applied.answer, "Version": applied.version or applied.answer["Version"]}
+        subject = {name: entry["Subject"][name] for name in ("Id", "Name")}
+        return {**(applied.answer or subject), "Version": entry["Version"]}
 
 
 @unaskable()
-def save_characters(
-    rows: Sequence[Document], sizes: Mapping[str, Any]
-) -> list[tuple[Document, bool]]:
+def save_characters(rows: Sequence[Document]) -> list[tuple[Document, bool]]:
     """Save each of these characters alone; return public results, and which are replayed."""
     refuse_unknown("saving a character")
     intent(SAVE)  # wrong headers refuse the whole request
-    deadline = wait_deadline(SAVING_TIME * sizes["MONGODB_OPERATION_SECONDS"])
-    return [_save_row(row, sizes, deadline) for row in rows]
+    deadline = wait_deadline(SAVING_TIME * setting("MONGODB_OPERATION_SECONDS"))
+    return [_save_row(row, deadline) for row in rows]
 
 
-def _save_row(row: Document, sizes: Mapping[str, Any], deadline: float) -> tuple[Document, bool]:
+def _save_row(row: Document, deadline: float) -> tuple[Document, bool]:
     result = {"Id": row["Id"], "Version": None, "Code": None, "Message": None}
     try:
         if monotonic() > deadline:
             raise Unavailable(NOT_TRIED)
-        saved = save_character(row["Id"], row, sizes, is_one_of_many=True)
+        saved = save_character(row["Id"], row, is_one_of_many=True)
         return {**result, "Version": saved.answer["Version"]}, saved.applied.replayed
     except (QuartermasterError, DatabaseError) as error:
         refusal = explain(error) if isinstance(error, DatabaseError) else error
@@ -92,48 +83,55 @@ def _save_row(row: Document, sizes: Mapping[str, Any], deadline: float) -> tuple
 
 
 @unaskable()
-def save_character(
-    player_id: str, body: dict[str, Any], sizes: Mapping[str, Any], is_one_of_many: bool = False
-) -> Saved:
+def save_character(player_id: str, body: Document, is_one_of_many: bool = False) -> Saved:
     """Set the given fields of a character, or create it if there is none with this id."""
     refuse_unknown("saving a character")
-    version = body.get("Version")
-    is_count = type(version) is int and 0 <= version < INT64
-    if "Version" in body and not is_count:
+    values = dict(body)
+    version = values.pop("Version", 0)
+    if type(version) is not int or not 0 <= version < INT64:
         raise InvalidField("Version", "Must be a whole number of 0 or more.")
-    record = PlayerRecord(sizes)
-    values = {name: value for name, value in body.items() if name != "Version"}
-    fields = _checked(record, player_id, values, name_lengths(sizes))
+    record = PlayerRecord(settings())
+    fields = _checked(record, player_id, values)
     told = {"Fields": sorted(fields)}
     meant = intent(SAVE, {**told, "Body": body})._replace(arguments=told)
     if is_one_of_many and meant.key is not None:
         meant = meant._replace(key=f"{meant.key} {player_id}")
-    stored, unrecorded = record.stored_fields(fields), sizes["UNRECORDED_FIELDS"]
-    new = partial(_new, record, player_id, fields)
+
+    def new() -> Document:
+        """Return a complete character: the given fields, and defaults for the others."""
+        for name in ("Name", "UserId"):
+            if name not in fields:
+                fault = f"The field '{name}' is required: the character is new."
+                raise Invalid(fault, {name: ["Is required."]})
+        return record.document({"Id": player_id, **fields}, players.now(), version=0)
+
     try:
-        return Saved(*players.save(player_id, stored, version, meant, new, unrecorded))
+        return Saved(
+            *players.save(
+                player_id,
+                record.stored_fields(fields),
+                version if "Version" in body else None,
+                meant,
+                new,
+                setting("UNRECORDED_FIELDS"),
+            )
+        )
     except BeingErased:
         raise WasErased from None
 
 
-def _require_name(name: str, player_id: str, lengths: tuple[int, int]) -> None:
-    """Refuse an invalid name, unless the character already has it, as after an import."""
-    try:
-        require_name(name, "Name", lengths)
-    except Invalid:
-        known = players.get_many([player_id], "Name").get(player_id, {})
-        if known.get("Name") != name:
-            raise
-
-
-def _checked(
-    record: PlayerRecord, player_id: str, values: dict[str, Any], lengths: tuple[int, int]
-) -> Document:
+def _checked(record: PlayerRecord, player_id: str, values: Document) -> Document:
     """Return the fields of a body, checked and loaded as in an import."""
     for name in OTHERS & values.keys():
         raise InvalidField(name, "Is not for a game to set.")
-    if isinstance(values.get("Name"), str):
-        _require_name(values["Name"], player_id, lengths)
+    called = values.get("Name")
+    if isinstance(called, str):
+        try:
+            require_name(called, setting)
+        except Invalid:
+            # The character may already have it, as after an import.
+            if players.get_many([player_id], "Name").get(player_id, {}).get("Name") != called:
+                raise
     for name in values:
         # Every reader of the player would see the token.
         if masked(name) != name:
@@ -144,13 +142,10 @@ def _checked(
     if fields.pop("Id", player_id) != player_id:
         raise InvalidField("Id", "Must match the id in the path.")
     for name, value in fields.items():
-        _require_storable(name, value)
-    _require_each_bag_once(fields)
-    return fields
-
-
-def _require_each_bag_once(fields: Document) -> None:
-    """Refuse a bag in two slots: its contents would exist twice."""
+        if _has_operators([value]):
+            raise InvalidField(name, "Contains a name that begins with a dollar sign.")
+        _encode(name, value)
+    # The contents of a bag in two slots would exist twice.
     bags: set[str] = set()
     for name in ("Inventory", "Bank"):
         for slot in fields.get(name, ()):
@@ -159,12 +154,14 @@ def _require_each_bag_once(fields: Document) -> None:
                 raise InvalidField(name, fault)
             if slot["BagId"]:
                 bags.add(slot["BagId"])
+    return fields
 
 
-def _require_storable(name: str, value: Any) -> None:
-    if _has_operators([value]):
-        raise InvalidField(name, "Contains a name that begins with a dollar sign.")
-    _encode(name, value)
+def require_small(result: Document | None) -> None:
+    """Refuse a result of an action that MongoDB cannot store, or that is too large for a page."""
+    if is_deep(result, MOST_LEVELS) or len(_encode("Result", result)) > LARGEST_RESULT:
+        limits = f"{LARGEST_RESULT} bytes and {MOST_LEVELS} levels"
+        raise InvalidField("Result", f"Must be small: {limits} at most.")
 
 
 def _encode(name: str, value: Any) -> bytes:
@@ -173,13 +170,6 @@ def _encode(name: str, value: Any) -> bytes:
     except Invalid:
         fault = "Contains a name or a number that cannot be stored."
         raise InvalidField(name, fault) from None
-
-
-def require_small(result: Document | None) -> None:
-    """Refuse a result of an action that MongoDB cannot store, or that is too large for a page."""
-    if is_deep(result, MOST_LEVELS) or len(_encode("Result", result)) > LARGEST_RESULT:
-        limits = f"{LARGEST_RESULT} bytes and {MOST_LEVELS} levels"
-        raise InvalidField("Result", f"Must be small: {limits} at most.")
 
 
 def _has_operators(values: list[Any]) -> bool:
@@ -195,12 +185,3 @@ def _has_operators(values: list[Any]) -> bool:
         if isinstance(value, list) and _has_operators(value):
             return True
     return False
-
-
-def _new(record: PlayerRecord, player_id: str, fields: Document) -> Document:
-    """Return a complete character: the given fields, and defaults for the others."""
-    missing = {name: ["Is required."] for name in NEEDED if name not in fields}
-    if missing:
-        name = next(iter(missing))
-        raise Invalid(f"The field '{name}' is required: the character is new.", missing)
-    return record.document({"Id": player_id, **fields}, players.now(), version=0)
