@@ -36,10 +36,9 @@ def teach(player: Document, *, spellid: str, size: int) -> Change:
     spells = player["Spells"]
     if spellid in spells.values():
         raise SpellKnown(spellid)
-    slot = next((str(slot) for slot in range(size) if str(slot) not in spells), None)
-    if slot is None:
-        raise NoSpellSlot(size)
-    return Change({"Spells": {**spells, slot: spellid}}, {"SpellId": spellid})
+    return Change(
+        {"Spells": {**spells, _free_slot(spells, "0", size): spellid}}, {"SpellId": spellid}
+    )
 
 
 def forget(player: Document, *, spellid: str) -> Change:

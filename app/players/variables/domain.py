@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.changes import Change, is_same_value, restored
-from app.core.errors import Conflict, NotFound
+from app.core.errors import Conflict
 from app.core.types import Document, whole
 
 # The type of global variables, and the fields that a change reads.
@@ -29,9 +29,7 @@ class ChangedSince(Conflict):
 class OtherType(Conflict):
     """The variable has another type, which a change keeps."""
 
-    def __init__(self, variable: str, wanted: int) -> None:
-        super().__init__(f"The variable {variable} must be {WORDS[wanted]}.")
-        self.variable, self.type = variable, wanted
+    sentence = "The variable {variable} must be {type}."
 
 
 def variable_records(variables: Mapping[str, Value]) -> list[Document]:
@@ -40,13 +38,6 @@ def variable_records(variables: Mapping[str, Value]) -> list[Document]:
 
 def variable_record(variable_id: str, value: Value) -> Document:
     return {"VariableId": variable_id, "Value": value}
-
-
-def value_of(variables: Mapping[str, Value], variable_id: str) -> Value:
-    """Return the value of a player's variable, or raise NotFound if it is not set."""
-    if variable_id not in variables:
-        raise NotFound("variable", variable_id)
-    return variables[variable_id]
 
 
 def assign(player: Document, *, variable_id: str, value: Value) -> Change:
@@ -87,14 +78,11 @@ def type_of(value: Value) -> int:
 def global_variable_record(variable: Document) -> Document:
     """Return the record of a global variable, from the record of its object."""
     texts = {name: variable.get(name) for name in ("Name", "TextId", "Folder")}
-    texts = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
     value = global_value(variable)
     return {
         "Id": variable["Id"],
-        "Name": texts["Name"],
-        "TextId": texts["TextId"],
+        **{name: text if isinstance(text, str) else "" for name, text in texts.items()},
         "Type": type_of(value),
-        "Folder": texts["Folder"],
         "Value": value,
         "TimeCreated": whole(variable.get("TimeCreated")) or 0,
     }
@@ -104,7 +92,7 @@ def assign_global(variable: Document, *, value: Value) -> Change:
     """Set a global variable to a value of its own type."""
     wanted = type_of(global_value(variable))
     if variable.get("Value") is not None and type_of(value) != wanted:
-        raise OtherType(variable["_id"], wanted)
+        raise OtherType(variable["_id"], WORDS[wanted])
     record = global_variable_record({**variable, "Id": variable["_id"], "Value": value})
     return Change({"Value": value}, record)
 

@@ -22,11 +22,11 @@ from app.players.store import Players
 from app.players.variables.domain import (
     GLOBAL,
     INTEGER,
+    WORDS,
     OtherType,
     Value,
     global_value,
     global_variable_record,
-    value_of,
     variable_record,
     variable_records,
 )
@@ -185,7 +185,7 @@ def get_global_variable_value(variable_id: str) -> Document:
     "/global/<variable_id>",
     GlobalVariableSchema,
     unknown,
-    OtherType(GLOBAL_VARIABLE, INTEGER),
+    OtherType(GLOBAL_VARIABLE, WORDS[INTEGER]),
     body=SetVariableArgs(),
 )
 def set_global_variable(args: Document, variable_id: str) -> Response:
@@ -200,7 +200,11 @@ def set_global_variable(args: Document, variable_id: str) -> Response:
 
 def read_value(key: Lookup, variable: str) -> Value:
     """Read one variable, and nothing else of the player."""
-    return value_of(players.read(key, f"Variables.{variable}")["Variables"], variable)
+    variables = players.read(key, f"Variables.{variable}")["Variables"]
+    if variable not in variables:
+        raise NotFound("variable", variable)
+    value: Value = variables[variable]
+    return value
 
 
 def read_global(variable_id: str) -> Document:
