@@ -192,7 +192,7 @@ def test_no_rule_loses_or_makes_items(ann, ann_bank, bob, bob_bank, quantity, ba
     except NotEnoughItems:
         return
     changes = field_changes(SUBJECT, sender, sent.fields)
-    held = [move.held for move in moves_of(changes)]
+    held = [{**move.held, "Quantity": -move.quantity} for move in moves_of(changes)]
     try:
         got = receive(receiver, held=held, bankoverflow=bank, limits_of=limits_of)
     except NoRoom:

@@ -9,7 +9,6 @@ served as empty, nothing is given to it, taken from it or counted in it, and db 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +19,9 @@ from app.core.types import Document, decimal, whole
 from app.players.domain import SLOTS
 from app.storage.schema.shapes import COUNT, GUID, changeable
 
-Slots = Mapping[str, Mapping[str, Any]]
+# What a slot holds.
+Held = Mapping[str, Any]
+Slots = Mapping[str, Held]
 CONTAINERS = ("Inventory", "Bank")
 
 LARGEST_BAG = 10_000
@@ -37,7 +38,7 @@ LARGEST_QUANTITY = 2**53
 EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 
-def slot_record(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
+def slot_record(number: int, held: Held) -> dict[str, Any]:
     return {
         "Slot": number,
         "BagId": bag_of(held),
@@ -49,19 +50,9 @@ def slot_record(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
 
 def slot_records(slots: Slots, size: int) -> list[dict[str, Any]]:
     """Return all slots in order; filled slots beyond the size are appended, not hidden."""
-    records = list(_empty_slots(size))
-    for record in filled(slots):
-        if record["Slot"] < size:
-            records[record["Slot"]] = record
-        else:
-            records.append(record)
-    return records
-
-
-@functools.lru_cache(8)
-def _empty_slots(size: int) -> tuple[dict[str, Any], ...]:
-    """Return the records of empty slots. They are cached: callers must not change them."""
-    return tuple(slot_record(number, EMPTY) for number in range(size))
+    records = {number: slot_record(number, EMPTY) for number in range(size)}
+    records |= {record["Slot"]: record for record in filled(slots)}
+    return list(records.values())
 
 
 def filled(slots: Slots) -> list[dict[str, Any]]:
@@ -91,7 +82,7 @@ def is_empty(held: Any) -> bool:
     )
 
 
-def quantity_of(held: Mapping[str, Any]) -> int:
+def quantity_of(held: Held) -> int:
     """Return the quantity of a slot; -1 if it cannot be read."""
     quantity = held.get("Quantity")
     if type(quantity) is not int:
@@ -103,7 +94,7 @@ def quantity_of(held: Mapping[str, Any]) -> int:
 FILLED_BAG = "moving a bag with its contents"
 
 
-def bags_in(document: Mapping[str, Any]) -> set[str]:
+def bags_in(document: Held) -> set[str]:
     """Return the ids of the bags in the slots of a player or of a bag."""
     found = set()
     for field in ("Inventory", "Bank", "Slots"):
@@ -139,14 +130,6 @@ class Limits(NamedTuple):
 
 
 LimitsOf = Callable[[str], Limits]
-
-
-class Thing(NamedTuple):
-    """The content of a slot without its quantity; things with the same mark are equal."""
-
-    item: str
-    mark: str
-    content: Mapping[str, Any]
 
 
 class NoRoom(Conflict):
@@ -201,39 +184,43 @@ def receive(
     """
     slots = {name: dict(player[name]) for name in CONTAINERS[: 1 + bankoverflow]}
     for one in held:
-        thing, quantity = thing_of(one), one["Quantity"]
-        if left := fill(slots, thing, quantity, limits_of(thing.item)):
-            raise no_room(thing.item, quantity, left, bankoverflow)
+        item, quantity = one["ItemId"], one["Quantity"]
+        if left := fill(slots, one, quantity, limits_of(item)):
+            raise no_room(item, quantity, left, bankoverflow)
     return Change(slots, None)
 
 
-def fill(slots: dict[str, Document], thing: Thing, quantity: int, limits: Limits) -> int:
-    """Fill plain stacks, then empty slots, in slot order; return the rest."""
+def fill(slots: dict[str, Document], held: Held, quantity: int, limits: Limits) -> int:
+    """Put more of what a slot holds onto plain stacks, then into empty slots, in slot order.
+
+    Return the rest.
+    """
     sizes = {"Inventory": limits.inventory, "Bank": limits.bank}
     for name, into in slots.items():
-        stacks = slots_of(into, thing.item) if is_plain(thing.content) else []
+        stacks = slots_of(into, held["ItemId"]) if is_plain(held) else []
         for slot in (*stacks, *map(str, range(sizes[name]))):
             if not quantity:
                 return 0
             if slot in stacks or slot not in into:
-                quantity -= put(into, slot, thing, quantity, limits.stack)
+                quantity -= put(into, slot, held, quantity, limits.stack)
     return quantity
 
 
-def put(slots: Document, slot: str, thing: Thing, quantity: int, stack: int) -> int:
-    """Put a thing into an empty slot, or onto the same thing; return the quantity put."""
-    if slot in slots and not holds(slots, slot, thing):
+def put(slots: Document, slot: str, held: Held, quantity: int, stack: int) -> int:
+    """Put a quantity into an empty slot, or onto the same thing; return the quantity put."""
+    there = slots.get(slot, {**held, "Quantity": 0})
+    if slot in slots and not holds(slots, slot, held):
         return 0
-    held = slots.get(slot, {**thing.content, "Quantity": 0})
-    already = quantity_of(held)
+    already = quantity_of(there)
     if added := max(0, min(quantity, stack - already)):
-        slots[slot] = {**held, "Quantity": already + added}
+        slots[slot] = {**there, "Quantity": already + added}
     return added
 
 
-def holds(slots: Slots, slot: str, thing: Thing) -> bool:
-    held: Any = slots.get(slot)
-    return is_readable(slot, held) and thing_of(held).mark == thing.mark
+def holds(slots: Slots, slot: str, held: Held) -> bool:
+    """Tell whether a slot holds the same thing, in whatever quantity."""
+    there: Any = slots.get(slot)
+    return is_readable(slot, there) and mark_of(there) == mark_of(held)
 
 
 def take(
@@ -275,20 +262,19 @@ def count(slots: Slots, item: str) -> int:
     return sum(quantity_of(slots[slot]) for slot in slots_of(slots, item))
 
 
-def thing_of(held: Mapping[str, Any]) -> Thing:
-    """Return the thing in a slot. Plain slots of an item are equal; others are by content."""
+def mark_of(held: Held) -> str:
+    """Return what equal things share: plain slots their item, others their whole content."""
     content = {name: value for name, value in held.items() if name != "Quantity"}
-    item = held["ItemId"]
-    return Thing(item, item if is_plain(held) else repr(sorted(content.items())), content)
+    return str(held["ItemId"]) if is_plain(held) else repr(sorted(content.items()))
 
 
-def is_plain(held: Mapping[str, Any]) -> bool:
+def is_plain(held: Held) -> bool:
     """Tell whether a slot may be merged into: neither gear with StatBuffs nor a bag."""
     buffs = held.get("StatBuffs") or []
     return isinstance(buffs, list) and not any(buffs) and bag_of(held) is None
 
 
-def bag_of(held: Mapping[str, Any]) -> str | None:
+def bag_of(held: Held) -> str | None:
     """Return the bag in a slot; games write the all-zero guid for none."""
     bag: str | None = held.get("BagId")
     return None if bag == NIL else bag

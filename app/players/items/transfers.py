@@ -71,7 +71,10 @@ def _decide(
     taken = players.decide(Lookup.parse(sender), CONTAINERS, send, sent)
     bring = partial(
         receive,
-        held=[move.held for move in moves_of(_entry_of(taken)["Changes"])],
+        held=[
+            {**move.held, "Quantity": -move.quantity}
+            for move in moves_of(_entry_of(taken)["Changes"])
+        ],
         bankoverflow=args["bankoverflow"],
         limits_of=catalogue.limits,
     )

@@ -15,19 +15,19 @@ from app.core.types import Document
 from app.players.items.domain import (
     CONTAINERS,
     BagNotEmpty,
+    Held,
     LimitsOf,
     NoRoom,
-    Thing,
     bag_of,
     fill,
     holds,
     is_plain,
+    mark_of,
     no_room,
     put,
     quantity_of,
     slots_of,
     take_from,
-    thing_of,
 )
 
 
@@ -48,19 +48,19 @@ class BagIsElsewhere(Conflict):
 
 
 class Move(NamedTuple):
-    """A quantity of a thing that was added to a slot, or removed from it if negative."""
+    """What was added to a slot, or removed from it if the quantity is negative."""
 
     container: str
     slot: str
-    thing: Thing
+    # As the slot held it, with any quantity.
+    held: Held
     quantity: int
-    # Whether the slot held the thing both before and after, so that this stack may grow again.
+    # Whether the slot held the same both before and after, so that this stack may grow again.
     may_grow: bool = False
 
     @property
-    def held(self) -> Document:
-        """The moved things, as a slot holds them."""
-        return {**self.thing.content, "Quantity": abs(self.quantity)}
+    def item(self) -> str:
+        return str(self.held["ItemId"])
 
 
 def undo(
@@ -82,8 +82,8 @@ def undo(
     came = [move for move in moves if move.quantity > 0]
     went = [move for move in moves if move.quantity < 0]
     faults: list[Spent | NoRoom] = []
-    for mark in dict.fromkeys(move.thing.mark for move in came):
-        of_mark = [move for move in came if move.thing.mark == mark]
+    for mark in dict.fromkeys(mark_of(move.held) for move in came):
+        of_mark = [move for move in came if mark_of(move.held) == mark]
         faults += _take_back(slots, of_mark, is_filled)
     faults += _give_back(slots, went, limits_of, has_bags)
     # To give back all that was removed, but take back only a part of what was added, makes items.
@@ -110,21 +110,21 @@ def quantities(changes: list[Document]) -> dict[str, int]:
     """Return by item the quantity that the changes moved in either direction."""
     moved: dict[str, int] = {}
     for move in moves_of(changes):
-        moved[move.thing.item] = moved.get(move.thing.item, 0) + abs(move.quantity)
+        moved[move.item] = moved.get(move.item, 0) + abs(move.quantity)
     return moved
 
 
 def _moves(change: Document) -> Iterator[Move]:
     container, _, slot = change["Path"].partition(".")
     before, after = change["Before"], change["After"]
-    if before and after and thing_of(before).mark == thing_of(after).mark:
+    if before and after and mark_of(before) == mark_of(after):
         quantity = quantity_of(after) - quantity_of(before)
-        yield Move(container, slot, thing_of(after), quantity, may_grow=True)
+        yield Move(container, slot, after, quantity, may_grow=True)
         return
     if before:
-        yield Move(container, slot, thing_of(before), -quantity_of(before))
+        yield Move(container, slot, before, -quantity_of(before))
     if after:
-        yield Move(container, slot, thing_of(after), quantity_of(after))
+        yield Move(container, slot, after, quantity_of(after))
 
 
 def _take_back(
@@ -134,20 +134,18 @@ def _take_back(
 
     Yields an error if some are missing.
     """
-    thing = came[0].thing
-    bag = bag_of(thing.content)
+    held, item = came[0].held, came[0].item
+    bag = bag_of(held)
     if bag and is_filled(bag):
-        raise BagNotEmpty(bag, thing.item)
+        raise BagNotEmpty(bag, item)
     wanted = left = sum(move.quantity for move in came)
     added = [(move.container, move.slot, move.quantity) for move in came]
-    others = [
-        (name, slot, wanted) for name in CONTAINERS for slot in slots_of(slots[name], thing.item)
-    ]
+    others = [(name, slot, wanted) for name in CONTAINERS for slot in slots_of(slots[name], item)]
     for name, slot, most in (*added, *others):
-        if left and holds(slots[name], slot, thing):
+        if left and holds(slots[name], slot, held):
             left -= take_from(slots[name], slot, min(left, most))
     if left:
-        yield Spent(wanted - left, thing.item, wanted)
+        yield Spent(wanted - left, item, wanted)
 
 
 def _give_back(
@@ -159,15 +157,15 @@ def _give_back(
     """
     left = []
     for move in went:
-        bag = bag_of(move.thing.content)
+        bag = bag_of(move.held)
         if bag and not has_bags:
             raise BagIsElsewhere(bag)
         rest, into = -move.quantity, slots[move.container]
-        if move.slot not in into or move.may_grow or is_plain(move.thing.content):
+        if move.slot not in into or move.may_grow or is_plain(move.held):
             # A stack goes back into one slot, even if it exceeds the current stack limit.
-            stack = max(limits_of(move.thing.item).stack, rest)
-            rest -= put(into, move.slot, move.thing, rest, stack)
+            stack = max(limits_of(move.item).stack, rest)
+            rest -= put(into, move.slot, move.held, rest, stack)
         left.append(rest)
     for move, quantity in zip(went, left, strict=True):
-        if rest := fill(slots, move.thing, quantity, limits_of(move.thing.item)):
-            yield no_room(move.thing.item, -move.quantity, rest, bank=True)
+        if rest := fill(slots, move.held, quantity, limits_of(move.item)):
+            yield no_room(move.item, -move.quantity, rest, bank=True)
