@@ -44,7 +44,7 @@ def kinds() -> Mapping[str, Operation | None]:
     """Return by name the operations that can be asked for; None: the run of a batch."""
     found: dict[str, Operation | None] = {RUN_BATCH: None}
     for operation in all_operations():
-        is_given = operation.counts_items and (operation.prepare or operation.run)
+        is_given = operation.counts_items and (operation.changes_one or operation.run)
         if operation.title or is_given or operation is UNDO:
             found[operation.name] = operation
     return found

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
-from app.core.changes import Applied, Intent, Rule
+from app.core.changes import Applied, Change, Intent, Rule
 from app.core.errors import QuartermasterError
 from app.core.permissions import Need, Permission, of_people
 from app.core.types import Document
@@ -81,19 +81,23 @@ class Inverse:
     """Undoes changes to some fields; undoing the undo restores them."""
 
     fields: tuple[str, ...]
-    # Takes the changes of the entry.
-    prepare: Callable[[list[Document]], Prepared]
+    # Takes the document, and the changes of the entry as changes.
+    rule: Callable[..., Change]
+    # What the rule reads, if that is not these fields.
+    reads: tuple[str, ...] = ()
     # The items that it moves.
     moves: Callable[[list[Document]], Moved] = no_items
     # Whether a batch may combine it with others; values that must be unique are written one by one.
     in_bulk: bool = True
-    # Undoes as much as possible, and warns about the rest; None: all or nothing.
-    prepare_partial: Callable[[list[Document]], Prepared] | None = None
+    # Whether the rule takes is_partial, to undo as much as possible and warn about the rest.
+    takes_partial: bool = False
 
     def prepared(self, changes: list[Document], intent: Intent) -> Prepared:
         """Return the undo that an intent asks for: of all changes, or as much as possible."""
-        prepare = intent.arguments.get("Partial") and self.prepare_partial
-        return (prepare or self.prepare)(changes)
+        rule = partial(self.rule, changes=changes)
+        if self.takes_partial:
+            rule = partial(rule, is_partial=bool(intent.arguments.get("Partial")))
+        return Prepared(self.reads or self.fields, rule)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,8 +153,11 @@ class Operation:
     moves: Callable[[Document], Moved]
     # The sentence in lists of history: {changes}, the arguments by history name, or plain text.
     sentence: str
-    # If it changes one document: the store of the document, and what prepares the change.
+    # If it changes one document: the store of the document, what is read of it, and the rule.
     store: Store | None = None
+    reads: tuple[str, ...] = ()
+    rule: Callable[..., Change] | None = None
+    # What prepares the change instead, if the arguments must be checked or completed before.
     prepare: Prepare | None = None
     # Otherwise, what executes it; the store then only finds the result of an earlier request.
     run: Run | None = None
@@ -191,9 +198,16 @@ class Operation:
 
     def prepare_change(self, args: Document, in_batch: bool = False) -> Prepared:
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare
-        if prepare is None:
+        if prepare:
+            return prepare(args)
+        if self.rule is None:
             raise IncompleteOperation(f"The operation '{self.name}' has no rule.")
-        return prepare(args)
+        return Prepared(self.reads, partial(self.rule, **args))
+
+    @property
+    def changes_one(self) -> bool:
+        """Whether it changes one document, by a rule."""
+        return bool(self.prepare or self.rule)
 
     @property
     def documents(self) -> Store:

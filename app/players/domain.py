@@ -170,8 +170,9 @@ class NotKept(Conflict):
     sentence = "The data of the deleted player is no longer kept."
 
 
-def set_fields(player: Document, *, fields: Document) -> Change:
-    """Set fields of a player; the game adapts what depends on them."""
+def set_level(player: Document, *, level: int) -> Change:
+    """Set the level of a player, and reset the experience to 0."""
+    fields = {"Level": level, "Exp": 0}
     return Change(fields, {"Id": player["_id"], **fields})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from app.catalogue.store import Objects
-from app.core.changes import Applied, Intent
+from app.core.changes import Applied, Change, Intent
 from app.core.naming import Lookup
 from app.core.operations import (
     BY_CHANGES,
@@ -27,7 +27,7 @@ from app.players.domain import (
     rename,
     require_name,
     restore_fields,
-    set_fields,
+    set_level,
     undo_rename,
 )
 from app.players.schemas import (
@@ -45,10 +45,6 @@ players = current(Players)
 def prepare_rename(args: Document) -> Prepared:
     require_name(args["Name"], setting)
     return Prepared(NAME_FIELDS, partial(rename, name=args["Name"]))
-
-
-def prepare_undo_rename(changes: list[Document]) -> Prepared:
-    return Prepared(NAME_FIELDS, partial(undo_rename, changes=changes))
 
 
 def delete(key: Lookup, _: Document, intent: Intent) -> Applied:
@@ -80,22 +76,11 @@ def _is_deletion(entry: Document) -> bool:
     return entry["Changes"][0]["After"] is not None
 
 
-def prepare_class(args: Document) -> Prepared:
-    id_ = args["class_id"]
-    fields = {"ClassId": id_, "ClassName": objects.names_of([id_]).get(id_, "")}
-    return Prepared(CLASS, partial(set_fields, fields=fields))
-
-
-def prepare_level(args: Document) -> Prepared:
-    return Prepared(LEVEL, partial(set_fields, fields={"Level": args["level"], "Exp": 0}))
-
-
-def restoring(*fields: str) -> Inverse:
-    """Return the inverse that restores these fields, if none has changed since."""
-    return Inverse(
-        fields=fields,
-        prepare=lambda changes: Prepared(fields, partial(restore_fields, changes=changes)),
-    )
+def set_class(player: Document, *, class_id: str) -> Change:
+    """Set the class of a player; the game adapts whatever depends on it."""
+    name = objects.names_of([class_id]).get(class_id, "")
+    fields = {"ClassId": class_id, "ClassName": name}
+    return Change(fields, {"Id": player["_id"], **fields})
 
 
 RENAME = Operation(
@@ -106,7 +91,7 @@ RENAME = Operation(
     store=players,
     prepare=prepare_rename,
     # A name is unique: a duplicate key must not fail the other changes of a bulk write.
-    inverse=Inverse(fields=("Name",), prepare=prepare_undo_rename, in_bulk=False),
+    inverse=Inverse(fields=("Name",), rule=undo_rename, reads=NAME_FIELDS, in_bulk=False),
     moves=no_items,
     sentence=BY_CHANGES,
     notice="{whom} is called {Name} now.",
@@ -136,8 +121,9 @@ SET_LEVEL = Operation(
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SetLevelArgs(),
     store=players,
-    prepare=prepare_level,
-    inverse=restoring(*LEVEL),
+    reads=LEVEL,
+    rule=set_level,
+    inverse=Inverse(fields=LEVEL, rule=restore_fields),
     moves=no_items,
     batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),
     sentence=BY_CHANGES,
@@ -150,8 +136,9 @@ SET_CLASS = Operation(
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SetClassArgs(),
     store=players,
-    prepare=prepare_class,
-    inverse=restoring(*CLASS),
+    reads=CLASS,
+    rule=set_class,
+    inverse=Inverse(fields=CLASS, rule=restore_fields),
     moves=no_items,
     sentence=BY_CHANGES,
     needs_object="class_id",

@@ -45,7 +45,7 @@ def test_an_operation_is_declared_once():
 def test_an_operation_of_batches_has_a_rule_and_the_names_of_bodies_in_history():
     """A row has the names of history, in any case, and is checked as a body."""
     for operation in batch_operations().values():
-        assert operation.prepare or operation.is_undo
+        assert operation.changes_one or operation.is_undo
         for name, argument in operation.arguments.fields.items():
             (called,) = operation.history_arguments({name: None})
             assert called.lower() == (argument.data_key or name).lower()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+from app.core.changes import Change
 from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, OwnInverse, Prepared
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -41,8 +43,8 @@ def moved_with_bags(changes: list[Document]) -> dict[str, int] | str:
     return FILLED_BAG if has_bag else quantities(changes)
 
 
-def prepare_give(args: Document) -> Prepared:
-    return Prepared(CONTAINERS, partial(give, **args, limits=catalogue.limits(args["itemid"])))
+def give_item(player: Document, **args: Any) -> Change:
+    return give(player, **args, limits=catalogue.limits(args["itemid"]))
 
 
 def prepare_batch_give(args: Document) -> Prepared:
@@ -53,22 +55,20 @@ def prepare_batch_give(args: Document) -> Prepared:
     return Prepared(CONTAINERS if bank else ("Inventory",), rule)
 
 
-def prepare_take(args: Document) -> Prepared:
+def take_item(player: Document, **args: Any) -> Change:
     # Check-then-act: a bag that the game fills between this read and the write is taken anyway.
     # A bag is a document of its own, and only the game fills bags.
-    return Prepared(("Inventory",), partial(take, **args, is_filled=bags.is_filled))
+    return take(player, **args, is_filled=bags.is_filled)
 
 
-def prepare_undo(changes: list[Document], is_partial: bool = False) -> Prepared:
-    limits, is_filled = catalogue.limits, bags.is_filled
-    rule = partial(undo, limits_of=limits, is_filled=is_filled, is_partial=is_partial)
-    return Prepared(CONTAINERS, partial(rule, changes=changes))
+def undo_moves(player: Document, **undone: Any) -> Change:
+    return undo(player, **undone, limits_of=catalogue.limits, is_filled=bags.is_filled)
 
 
 UNDO_MOVES = Inverse(
     fields=CONTAINERS,
-    prepare=prepare_undo,
-    prepare_partial=partial(prepare_undo, is_partial=True),
+    rule=undo_moves,
+    takes_partial=True,
     moves=quantities,
 )
 
@@ -78,7 +78,8 @@ GIVE = Operation(
     needs=(Permission.ITEMS_MOVE,),
     arguments=GiveItemArgs(),
     store=players,
-    prepare=prepare_give,
+    reads=CONTAINERS,
+    rule=give_item,
     inverse=UNDO_MOVES,
     moves=moved,
     needs_object="itemid",
@@ -97,7 +98,8 @@ TAKE = Operation(
     needs=(Permission.ITEMS_MOVE,),
     arguments=TakeItemArgs(),
     store=players,
-    prepare=prepare_take,
+    reads=("Inventory",),
+    rule=take_item,
     inverse=UNDO_MOVES,
     moves=moved,
     batch=BatchRow(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared, no_items
+from app.core.changes import Change
+from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.context import current, setting
@@ -17,19 +16,15 @@ players = current(Players)
 READS = ("Spells",)
 
 
-def prepare_teach(args: Document) -> Prepared:
-    return Prepared(READS, partial(teach, **args, size=setting("SPELLS_SIZE")))
+def teach_spell(player: Document, *, spellid: str) -> Change:
+    return teach(player, spellid=spellid, size=setting("SPELLS_SIZE"))
 
 
-def prepare_forget(args: Document) -> Prepared:
-    return Prepared(READS, partial(forget, **args))
+def undo_spells(player: Document, *, changes: list[Document]) -> Change:
+    return undo(player, changes=changes, size=setting("SPELLS_SIZE"))
 
 
-def prepare_undo(changes: list[Document]) -> Prepared:
-    return Prepared(READS, partial(undo, changes=changes, size=setting("SPELLS_SIZE")))
-
-
-UNDO_SPELLS = Inverse(fields=READS, prepare=prepare_undo)
+UNDO_SPELLS = Inverse(fields=READS, rule=undo_spells)
 
 TEACH = Operation(
     name="teach",
@@ -37,7 +32,8 @@ TEACH = Operation(
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
     store=players,
-    prepare=prepare_teach,
+    reads=READS,
+    rule=teach_spell,
     inverse=UNDO_SPELLS,
     moves=no_items,
     needs_object="spellid",
@@ -51,7 +47,8 @@ FORGET = Operation(
     needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
     store=players,
-    prepare=prepare_forget,
+    reads=READS,
+    rule=forget,
     inverse=UNDO_SPELLS,
     moves=no_items,
     batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),

@@ -88,12 +88,12 @@ def global_variable_record(variable: Document) -> Document:
     }
 
 
-def assign_global(variable: Document, *, value: Value) -> Change:
+def assign_global(variable: Document, *, variable_id: str, value: Value) -> Change:
     """Set a global variable to a value of its own type."""
     wanted = type_of(global_value(variable))
     if variable.get("Value") is not None and type_of(value) != wanted:
-        raise OtherType(variable["_id"], WORDS[wanted])
-    record = global_variable_record({**variable, "Id": variable["_id"], "Value": value})
+        raise OtherType(variable_id, WORDS[wanted])
+    record = global_variable_record({**variable, "Id": variable_id, "Value": value})
     return Change({"Value": value}, record)
 
 

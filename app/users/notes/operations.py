@@ -39,11 +39,7 @@ def text_of(args: Document) -> str:
     return masked(args["Text"].strip())
 
 
-def prepare_undo(changes: list[Document]) -> Prepared:
-    return Prepared(("Notes",), partial(undo, changes=changes))
-
-
-HIDE_NOTES = Inverse(fields=("Notes",), prepare=prepare_undo)
+HIDE_NOTES = Inverse(fields=("Notes",), rule=undo)
 
 
 def _operation(subject: str, store: Any, *needs: Need) -> Operation:
