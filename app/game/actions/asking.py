@@ -82,24 +82,16 @@ def _find_guild(guild_id: str) -> Document:
     return {"Kind": "guild", "Id": guild_id, "Name": str(found.get("Name"))}
 
 
-def warp_arguments(args: Document) -> Document:
-    """Return the destination of a warp; without coordinates, the game chooses them on the map."""
-    return {"MapId": args["mapid"], "X": args.get("x"), "Y": args.get("y")}
-
-
-def chat_arguments(args: Document) -> Document:
-    color, target = args.get("Color"), args.get("Target")
-    completed = {**WHITE, **color} if color else None
-    return {"Message": args["Message"], "Color": completed, "Target": target or None}
-
-
-# By kind of action, the function that turns request arguments into those of the game.
-ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments}
-
-
 def ask(kind: str, whom: Recipient, args: Document) -> Answer:
     """Ask the game for an action; raise if the game refuses it, or if no game took it in time."""
-    asked = actions.ask(whom, action_intent(kind, ARGUMENTS.get(kind, dict)(args)))
+    if kind == "warp":
+        # Without coordinates, the game chooses them on the map.
+        args = {"MapId": args["mapid"], "X": args.get("x"), "Y": args.get("y")}
+    if kind == "chat":
+        color, target = args.get("Color"), args.get("Target")
+        completed = {**WHITE, **color} if color else None
+        args = {"Message": args["Message"], "Color": completed, "Target": target or None}
+    asked = actions.ask(whom, action_intent(kind, args))
     action = actions.wait(asked.answer)
     state = state_of(action, actions.now())
     if state == "failed":

@@ -38,7 +38,12 @@ class Events:
 
     def list(self, cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
         """Return the entries about some kinds of documents after a cursor, the oldest first."""
-        place = _place(cursor) if cursor else BEGINNING
+        place = BEGINNING
+        if cursor:
+            if not cursor.startswith(LIST_NAME):
+                raise InvalidCursor("Belongs to another list.")
+            fields: Document = bson.decode(cursor.removeprefix(LIST_NAME))
+            place = Place(fields["N"], fields["O"], fields["S"])
         following = islice(self._log.after(place), MOST_READ)
         entries: list[Document] = []
         try:
@@ -78,10 +83,3 @@ class Events:
 
 def _cursor(place: Place) -> bytes:
     return LIST_NAME + bson.encode({"N": place.number, "O": place.offset, "S": place.stamp})
-
-
-def _place(cursor: bytes) -> Place:
-    if not cursor.startswith(LIST_NAME):
-        raise InvalidCursor("Belongs to another list.")
-    fields: Document = bson.decode(cursor.removeprefix(LIST_NAME))
-    return Place(fields["N"], fields["O"], fields["S"])

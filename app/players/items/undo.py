@@ -102,10 +102,6 @@ def _missing(fault: Spent | NoRoom) -> str:
     return f"{left} cannot be given back: there is no room."
 
 
-def moves_of(changes: list[Document]) -> list[Move]:
-    return [move for change in changes for move in _moves(change)]
-
-
 def quantities(changes: list[Document]) -> dict[str, int]:
     """Return by item the quantity that the changes moved in either direction."""
     moved: dict[str, int] = {}
@@ -114,17 +110,20 @@ def quantities(changes: list[Document]) -> dict[str, int]:
     return moved
 
 
-def _moves(change: Document) -> Iterator[Move]:
-    container, _, slot = change["Path"].partition(".")
-    before, after = change["Before"], change["After"]
-    if before and after and mark_of(before) == mark_of(after):
-        quantity = quantity_of(after) - quantity_of(before)
-        yield Move(container, slot, after, quantity, may_grow=True)
-        return
-    if before:
-        yield Move(container, slot, before, -quantity_of(before))
-    if after:
-        yield Move(container, slot, after, quantity_of(after))
+def moves_of(changes: list[Document]) -> list[Move]:
+    moves: list[Move] = []
+    for change in changes:
+        container, _, slot = change["Path"].partition(".")
+        before, after = change["Before"], change["After"]
+        if before and after and mark_of(before) == mark_of(after):
+            added = quantity_of(after) - quantity_of(before)
+            moves.append(Move(container, slot, after, added, may_grow=True))
+            continue
+        if before:
+            moves.append(Move(container, slot, before, -quantity_of(before)))
+        if after:
+            moves.append(Move(container, slot, after, quantity_of(after)))
+    return moves
 
 
 def _take_back(
