@@ -606,12 +606,3 @@ def test_a_request_with_a_former_key_is_answered_from_history(db, older, clerk, 
         repeated += 1
     assert repeated >= 40
     assert db.history.count_documents({}) == entries
-
-
-def test_the_undo_of_a_transfer_is_repeated_with_its_former_key(db, older, clerk):
-    older(LAST)
-    call, keys = clerk(), older_databases.answers(LAST)["Keys"]
-    (request,) = (request for request in keys if request["Key"] == OF_TRANSFER)
-    answer = call(request["Method"], request["Path"], request["Body"], request["Key"])
-    assert answer.status_code == 200
-    assert "Idempotency-Replayed" in answer.headers
