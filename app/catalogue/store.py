@@ -19,13 +19,13 @@ from app.core.paging import Page, Window
 from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.documents import ChangeableDocuments
-from app.storage.paging.orders import Order
+from app.storage.paging.orders import order
 from app.storage.paging.pages import NAME_TAILS
 from app.storage.schema.plan import CollectionPlan, index
 
 CACHED_OBJECTS = 10_000
 # Names are not unique: the id makes the order total.
-BY_NAME = Order("name", [("NameKey", 1), ("_id", 1)])
+BY_NAME = order("name", "NameKey", "_id")
 OBJECTS = CollectionPlan(
     SUBJECT.collection,
     SHAPE,

@@ -36,7 +36,7 @@ from app.storage.documents import NamedDocuments
 from app.storage.errors import explain, is_forbidden
 from app.storage.fence import ERASURES, erased_people
 from app.storage.history import NOTED
-from app.storage.paging.orders import Order
+from app.storage.paging.orders import order
 from app.storage.paging.pages import NAME_TAILS
 from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -44,12 +44,12 @@ from app.storage.schema.shapes import GUID, MOMENT, object_shape
 
 # The orders of lists, by field and direction, each with its index.
 ORDERS = {
-    ("name", True): Order("name", [("NameKey", 1)]),
-    ("name", False): Order("name", [("NameKey", -1)]),
-    ("level", True): Order("rank_ascending", [("Level", 1), ("Exp", 1), ("NameKey", 1)]),
-    ("level", False): Order("rank", [("Level", -1), ("Exp", -1), ("NameKey", 1)]),
-    ("lastonline", True): Order("last_online", [("LastOnline", 1), ("NameKey", 1)]),
-    ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
+    ("name", True): order("name", "NameKey"),
+    ("name", False): order("name", "-NameKey"),
+    ("level", True): order("rank_ascending", "Level", "Exp", "NameKey"),
+    ("level", False): order("rank", "-Level", "-Exp", "NameKey"),
+    ("lastonline", True): order("last_online", "LastOnline", "NameKey"),
+    ("lastonline", False): order("last_online", "-LastOnline", "-NameKey"),
 }
 RECORD_WITH_VERSION = {name: 0 for name in RECORD if name != "Version"}
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]

@@ -24,7 +24,7 @@ from app.storage.changes import fresh_version
 from app.storage.client import Storage
 from app.storage.documents import NamedDocuments
 from app.storage.history import NOTED
-from app.storage.paging.orders import Order
+from app.storage.paging.orders import order
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.transactions import after_commit
 from app.users.domain import (
@@ -76,10 +76,10 @@ USERS = CollectionPlan(
 ADDRESS = ("Email", "EmailKey", "FormerEmails", "Reset", "Invitation", "PasswordHash")
 # The orders of lists, by field and direction, each with its index.
 ORDERS = {
-    ("name", True): Order("name", [("NameKey", 1)]),
-    ("name", False): Order("name", [("NameKey", -1)]),
-    ("email", True): Order("email", [("EmailKey", 1)]),
-    ("email", False): Order("email", [("EmailKey", -1)]),
+    ("name", True): order("name", "NameKey"),
+    ("name", False): order("name", "-NameKey"),
+    ("email", True): order("email", "EmailKey"),
+    ("email", False): order("email", "-EmailKey"),
 }
 
 

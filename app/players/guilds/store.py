@@ -11,11 +11,11 @@ from app.core.paging import Page, Window
 from app.core.types import Document
 from app.players.guilds.domain import LISTED, RECORD, SHAPE, listed_guild, ranks_of
 from app.storage.client import Storage
-from app.storage.paging.orders import Order
+from app.storage.paging.orders import order
 from app.storage.paging.pages import Pages
 from app.storage.schema.plan import CollectionPlan, index
 
-BY_NAME = Order("name", [("NameKey", 1)])
+BY_NAME = order("name", "NameKey")
 MEMBER = "Members.PlayerId"
 GUILDS = CollectionPlan(
     "guilds", SHAPE, (index("name", "NameKey", unique=True), index("member", MEMBER))

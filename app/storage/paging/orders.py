@@ -15,6 +15,7 @@ from bson.decimal128 import Decimal128
 
 from app.core.errors import InvalidCursor
 from app.core.types import Document
+from app.storage.schema.plan import sort_keys
 
 DIGEST_BYTES = 8
 # Positions keep dates beyond year 9999 as stored; the storage client clamps them.
@@ -81,6 +82,10 @@ class Order(NamedTuple):
         """
         identity = repr((list_name, list(self.sort))).encode()
         return hashlib.blake2b(identity, digest_size=DIGEST_BYTES).digest()
+
+
+def order(held_by: str, *keys: str) -> Order:
+    return Order(held_by, sort_keys(*keys))
 
 
 def _following(value: Any, is_upwards: bool) -> list[Document]:

@@ -17,12 +17,15 @@ class CollectionPlan(NamedTuple):
     indexes: tuple[IndexModel, ...] = ()
 
 
-def index(name: str, *keys: str, **options: Any) -> IndexModel:
-    """Return an index on these keys; a leading minus means descending."""
-    order = [
+def sort_keys(*keys: str) -> list[tuple[str, int]]:
+    """Return the keys of an index or a sort order; a leading minus means descending."""
+    return [
         (key.removeprefix("-"), DESCENDING if key.startswith("-") else ASCENDING) for key in keys
     ]
-    return IndexModel(order, name=name, **options)
+
+
+def index(name: str, *keys: str, **options: Any) -> IndexModel:
+    return IndexModel(sort_keys(*keys), name=name, **options)
 
 
 def expiry() -> IndexModel:
