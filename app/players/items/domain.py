@@ -135,7 +135,7 @@ LimitsOf = Callable[[str], Limits]
 class NoRoom(Conflict):
     """There is no room for all of it, so nothing was given."""
 
-    sentence = "The {places} no room for {left} of {quantity} of the item {item}."
+    sentence = "The {inventory_has} no room for {left} of {quantity} of the item {item}."
     left: int
     quantity: int
     item: str
@@ -154,8 +154,8 @@ class BagNotEmpty(Conflict):
 
 
 def no_room(item: str, quantity: int, left: int, bank: bool) -> NoRoom:
-    places = "inventory and the bank have" if bank else "inventory has"
-    return NoRoom(places, left, quantity, item)
+    inventory_has = "inventory and the bank have" if bank else "inventory has"
+    return NoRoom(inventory_has, left, quantity, item)
 
 
 def give(
