@@ -88,9 +88,11 @@ def test_the_game_is_asked_to_set_a_variable_of_a_guild(caller, db):
     assert db.guilds.find_one()["Variables"] == {VARIABLE: 5}
 
 
-def test_a_guild_that_a_game_stores_otherwise_is_served_as_far_as_it_can_be(get, db):
-    odd = make_guild(Members="many", Variables=None, Bank=[1])
-    db.guilds.insert_one(odd, bypass_document_validation=True)
+def test_a_guild_without_members_variables_or_bank_is_served(get, db):
+    odd = make_guild(Members=[])
+    for name in ("Members", "Variables", "Bank"):
+        odd.pop(name, None)
+    db.guilds.insert_one(odd)
     path = f"/{odd['_id']}"
     assert (get(path)["Name"], get()["Values"][0]["Value"]) == (odd["Name"], 0)
     assert get(f"{path}/members")["Total"] == 0
