@@ -95,23 +95,20 @@ class CsvRows:
     def head(self) -> Document:
         _refuse_spreadsheet(self._file)
         # Counting is ten times faster than checking.
-        if any(number > MOST_ROWS for number, _ in enumerate(self._cells(), 1)):
+        if any(number > MOST_ROWS for number, _ in enumerate(self._lines(), 1)):
             raise TooManyRows
         return {"Rows": None}
 
     def __iter__(self) -> Iterator[Row]:
         _ = self.head  # too many rows are refused before the first is checked
         self._file.seek(0)
-        for number, (names, cells) in enumerate(self._cells(), 1):
-            values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
-            sent = {name: cell for name, cell in values.items() if cell}
-            has_more = any(map(str.strip, cells[len(names) :]))
-            yield parse_row(number, sent, True, TOO_MANY_CELLS if has_more else "")
+        for number, (values, fault) in enumerate(self._lines(), 1):
+            yield parse_row(number, values, True, fault)
 
-    def _cells(self) -> Iterator[tuple[list[str], list[str]]]:
+    def _lines(self) -> Iterator[tuple[Document, str]]:
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
         try:
-            yield from _csv_cells(CsvLines(text))
+            yield from _csv_values(CsvLines(text))
         except UnicodeDecodeError:
             raise Invalid("The file is not UTF-8.") from None
         except csv.Error as error:
@@ -148,8 +145,8 @@ class CsvLines:
         return line
 
 
-def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the column names and the cells of each row that is not empty."""
+def _csv_values(lines: CsvLines) -> Iterator[tuple[Document, str]]:
+    """Yield the values of each row that is not empty by column, and its fault if it has more."""
     first = next(lines, "")
     # In many locales, spreadsheets separate columns by semicolons.
     delimiter = next((mark for mark in DELIMITERS if mark in first and "," not in first), ",")
@@ -163,11 +160,13 @@ def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
     if len(set(given)) < len(given):
         raise Invalid("The first line of the file names a column twice.")
     lines.begin_row()
-    for cells in csv.reader(lines, delimiter=delimiter, strict=True):
+    for cells in csv.DictReader(lines, names, delimiter=delimiter, strict=True):
         lines.begin_row()
+        has_more = any(map(str.strip, cells.pop(None, ())))
+        values = {name: cell.strip() for name, cell in cells.items() if cell and cell.strip()}
         # Spreadsheets export empty rows after the last one.
-        if any(map(str.strip, cells)):
-            yield names, cells
+        if values or has_more:
+            yield values, TOO_MANY_CELLS if has_more else ""
 
 
 def parse_row(number: int, values: Any, is_text: bool = False, fault: str = "") -> Row:
@@ -223,12 +222,11 @@ def _arguments(
     if is_text:
         named = {**named, **respell(schema, named)}
     # Objects may be given by name: the plan finds their ids.
-    keys = {one: schema.fields[one].data_key or one for one in operation.object_types}
-    objects = {one: named[key] for one, key in keys.items() if _is_name(named.get(key))}
-    loaded: Document = load(schema, {**named, **{keys[one]: NAMED for one in objects}})
-    return {**loaded, **{one: masked(text) for one, text in objects.items()}}
-
-
-def _is_name(given: Any) -> bool:
-    is_short = isinstance(given, str) and 0 < len(given) <= NAME_LENGTH
-    return is_short and parse_guid(given) is None
+    objects = {}
+    for name in operation.object_types:
+        key = schema.fields[name].data_key or name
+        text = named.get(key)
+        if isinstance(text, str) and 0 < len(text) <= NAME_LENGTH and not parse_guid(text):
+            objects[name], named = masked(text), {**named, key: NAMED}
+    loaded: Document = load(schema, named)
+    return {**loaded, **objects}

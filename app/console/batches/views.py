@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from flask import Response, current_app, request
 
 from app.auth import guard
-from app.batches import access, planning, result_file
+from app.batches import access, planning
 from app.batches.domain import (
     MOST_PLAYERS,
     OPEN,
@@ -20,6 +20,8 @@ from app.batches.domain import (
     Row,
     kind_sentence,
     public_batch,
+    result_cells,
+    result_columns,
     title_of,
 )
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
@@ -105,9 +107,9 @@ def download_result(batch_id: str) -> Response:
     id_ = batch["_id"]
     return csv_file(
         f"batch-{id_}",
-        result_file.columns(),
+        result_columns(),
         lambda after: rows_with_words(batch, {**args, "after": after}, ROWS_AT_ONCE),
-        partial(result_file.result_cells, id_),
+        partial(result_cells, id_),
     )
 
 

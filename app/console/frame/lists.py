@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from app.auth import guard
-from app.batches.result_file import FORMULAS
 from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, render, required
@@ -33,8 +32,9 @@ from app.http.uploads import download
 # Without it, some spreadsheets do not read UTF-8.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ROWS_AT_ONCE = 500
-# Where a formula may begin: some spreadsheets split lines at semicolons, too.
-FORMULA = re.compile(rf"(^|;)(?=[{re.escape(''.join(FORMULAS))}])")
+# Where a spreadsheet finds a formula, and anybody may have chosen the name in the cell. Some split
+# lines at semicolons, too, or accept the full-width forms.
+FORMULA = re.compile("(^|;)(?=[-=+@\t\r\n\uff1d\uff0b\uff0d\uff20])")
 
 # By title, functions of a record.
 Columns = Mapping[str, Callable[[Document], Any]]
