@@ -14,11 +14,7 @@ from flask import Request, current_app, request
 from marshmallow import EXCLUDE, Schema, ValidationError
 from marshmallow.fields import Nested
 from webargs.flaskparser import FlaskParser
-from werkzeug.exceptions import (
-    ClientDisconnected,
-    RequestEntityTooLarge,
-    UnsupportedMediaType,
-)
+from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 from werkzeug.formparser import FormDataParser
 
 from app.core.errors import Invalid
@@ -109,8 +105,10 @@ def body_pieces(limit: int) -> Iterator[bytes]:
         while size != request.content_length and (piece := request.stream.read(PIECE_BYTES)):
             size += len(piece)
             yield piece
-    except ClientDisconnected:
-        raise Invalid("The request body could not be read.") from None
+    except RequestEntityTooLarge:
+        raise
+    except Exception as error:  # The type depends on the server: malformed or incomplete.
+        raise Invalid("The request body could not be read.") from error
     if request.content_length not in (None, size):
         raise Invalid("The request body is shorter than its Content-Length.")
 
