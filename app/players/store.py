@@ -9,14 +9,14 @@ from functools import partial
 from typing import NamedTuple
 
 from pymongo import ReturnDocument
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import PyMongoError
 
 from app.core.changes import Applied, Change, Intent, Rule
 from app.core.errors import NotFound, OutcomeUnknown
 from app.core.former_names import KEY_PATH, only_one
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
-from app.core.types import Document, whole
+from app.core.types import Document, decimal, whole
 from app.players.domain import (
     NAME_FIELDS,
     RECORD,
@@ -33,7 +33,7 @@ from app.players.domain import (
 from app.storage.changes import Outcome, Wanted
 from app.storage.client import Storage, by_key
 from app.storage.documents import NamedDocuments
-from app.storage.errors import explain, is_forbidden
+from app.storage.errors import explain
 from app.storage.fence import ERASURES, erased_people
 from app.storage.history import NOTED
 from app.storage.paging.orders import order
@@ -90,8 +90,6 @@ DELETED_PLAYERS = CollectionPlan(
         expiry(),
     ),
 )
-# Matches the copy of a deleted player: a game may have stored anything.
-KEPT: Document = {"Player": {"$type": "object"}}
 
 
 class Identity(NamedTuple):
@@ -139,8 +137,7 @@ class Players(NamedDocuments):
         try:
             return self.get_id(key)
         except NotFound:
-            where = {**by_key(key), **KEPT}
-            found = self._deleted.find_one(where, ["_id"], sort=[("DeletedAt", -1)])
+            found = self._deleted.find_one(by_key(key), ["_id"], sort=[("DeletedAt", -1)])
             if found is None:
                 raise
             id_: str = found["_id"]
@@ -161,10 +158,9 @@ class Players(NamedDocuments):
 
     def find_deleted(self, key: Lookup, limit: int) -> Sequence[Document]:
         """Return copies of deleted players: by id, or whose name begins with a text."""
-        begins = {"$regex": f"^{re.escape(key.name_key or '')}"}
-        where: Document = {"_id": key.id} if key.id else {"NameKey": begins}
+        where = {"_id": key.id} if key.id else {"NameKey": _begins(key.name_key or "")}
         fields = ["Player.Name", "Player.Level", "Player.ClassName", "DeletedAt"]
-        found = self._deleted.find({**where, **KEPT}, fields, sort=[("NameKey", 1)])
+        found = self._deleted.find(where, fields, sort=[("NameKey", 1)])
         return list(found.limit(limit))
 
     def identity(self, key: Lookup) -> Identity:
@@ -187,19 +183,14 @@ class Players(NamedDocuments):
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
         """Return a page of the players who are online, or of those whose name contains a text."""
-        online = _online(self.online_since())
-        if search:
-            online |= {"NameTails": {"$regex": f"^{re.escape(search)}"}}
-        page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, online)
+        where = {**self._online(), **_named(search)}
+        page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, where)
         return page._replace(values=self._serve(page.values))
 
     def find_ids(self, search: str | None, is_online: bool, most: int) -> Sequence[str]:
         """Return by name the ids of some players whose name contains a text, or who are online."""
-        where = _online(self.online_since()) if is_online else {}
-        hint = "online_by_name" if is_online else "name"
-        if search:
-            where |= {"NameTails": {"$regex": f"^{re.escape(search)}"}}
-            hint = hint if is_online else NAME_TAILS
+        where = {**(self._online() if is_online else {}), **_named(search)}
+        hint = "online_by_name" if is_online else NAME_TAILS if search else "name"
         found = self._documents.find(where, ["_id"], sort=[("NameKey", 1)]).hint(hint)
         return [player["_id"] for player in found.limit(most)]
 
@@ -216,10 +207,10 @@ class Players(NamedDocuments):
 
     def get_of_user(self, user_id: str, key: Lookup) -> Document:
         """Return one character of a user: by id, else by name, else by place in the list."""
-        own = {"UserId": user_id}
+        own, place = {"UserId": user_id}, decimal(key.text)
         player = self._documents.find_one({**by_key(key), **own}, RECORD)
-        if player is None and key.text.isascii() and key.text.isdecimal() and len(key.text) < 10:
-            found = self._documents.find(own, RECORD, sort=BY_CREATION).skip(int(key.text)).limit(1)
+        if player is None and place is not None:
+            found = self._documents.find(own, RECORD, sort=BY_CREATION).skip(place).limit(1)
             player = next(found, None)
         if player is None:
             raise NotFound("player", key)
@@ -235,12 +226,12 @@ class Players(NamedDocuments):
         return {level: count for level, count in counts.items() if level is not None}
 
     def _count_online(self) -> int:
-        return self._documents.count_documents(_online(self.online_since()))
+        return self._documents.count_documents(self._online())
 
     def count_active(self, since: datetime) -> int:
         """Return how many players were online since a time."""
         seen = {"$gte": since}
-        still = {**_online(self.online_since()), "LastOnline": {"$not": seen}}
+        still = {**self._online(), "LastOnline": {"$not": seen}}
         counts = map(self._documents.count_documents, ({"LastOnline": seen}, still))
         return sum(counts)
 
@@ -332,7 +323,7 @@ class Players(NamedDocuments):
         try:
             player = self._changes.read(where, (*fields, *derived))
         except NotFound:
-            if self._deleted.find_one({**where, **KEPT}, ["_id"]):
+            if self._deleted.find_one(where, ["_id"]):
                 raise WasDeleted from None
             if version is not None:
                 # The version that the game has read no longer exists.
@@ -343,29 +334,22 @@ class Players(NamedDocuments):
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
         """Store who is online and who is offline; return how many of the latter were online.
 
-        With everyone, all players who are not in online are offline.
+        With everyone, all players who are not in online are offline. There are no entries.
         """
         now = self.now()
-        self._note_presence({"_id": {"$in": online}}, {"Online": True, "LastSeen": now})
+        playing = {"Online": True, "LastSeen": now}
+        self._documents.update_many({"_id": {"$in": online}}, {"$set": playing})
         gone: Document = {"_id": {"$nin": online} if everyone else {"$in": offline}}
         left = {"Online": False, "LastSeen": now, "LastOnline": now}
-        return self._note_presence({**gone, "Online": True}, left)
-
-    def _note_presence(self, where: Document, fields: Document) -> int:
-        """Set presence fields, without an entry in history."""
-        update = {"$set": fields}
-        try:
-            # An invalid document of one player must not block the others.
-            result = self._documents.update_many(where, update, bypass_document_validation=True)
-        except OperationFailure as error:
-            if not is_forbidden(error):
-                raise
-            result = self._documents.update_many(where, update)
-        return result.matched_count
+        return self._documents.update_many({**gone, "Online": True}, {"$set": left}).matched_count
 
     def online_since(self) -> datetime | None:
         """Return the oldest LastSeen that counts as online; None without a limit."""
         return self.now() - self._online_ttl if self._online_ttl else None
+
+    def _online(self) -> Document:
+        since = self.online_since()
+        return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
 
     def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
         return reads, _on_maps(rule)
@@ -393,5 +377,10 @@ def _on_maps(rule: Rule) -> Rule:
     return on_maps
 
 
-def _online(since: datetime | None) -> Document:
-    return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
+def _begins(text: str) -> Document:
+    return {"$regex": f"^{re.escape(text)}"}
+
+
+def _named(search: str | None) -> Document:
+    """Return the filter of players whose name contains a text."""
+    return {"NameTails": _begins(search)} if search else {}
