@@ -78,9 +78,15 @@ POST  /console/history/[entry]/undo             api
 POST  /console/history/[entry]/undo-partial     api
 GET   /console/batches                          api
 GET   /console/batches/new                      api
-POST  /console/batches                          api
+GET   /console/batches/new/found                api
+GET   /console/batches/new/file                 api
+GET   /console/batches/new/changes              api
+POST  /console/batches/new/players              api
+POST  /console/batches/new/found                api
+POST  /console/batches/new/file                 api
+POST  /console/batches/new/changes              api
 GET   /console/batches/[batch]                  api
-GET   /console/batches/[batch]/result           api
+GET   /console/batches/[batch].csv              api
 POST  /console/batches/[batch]/run              api
 POST  /console/batches/[running]/pause          api
 POST  /console/batches/[batch]/cancel           api
@@ -94,6 +100,7 @@ POST  /console/approvals/[own_approval]/withdraw  api
 GET   /console/catalogue                        api
 GET   /console/catalogue/[type]                 api
 GET   /console/catalogue/[type]/[item]          api
+GET   /console/catalogue/servervariable/[global]  api
 POST  /console/catalogue/servervariable/[global]/value  api
 GET   /console/report                           api
 GET   /console/health                           api
@@ -144,9 +151,11 @@ FIELDS = {
     **{f"[user]/{verb}": {"confirm": USER} for verb in ("kick", "kill")},
     "[player]/warp": {"mapid": MAP, "confirm": PLAYER},
     "[user]/warp": {"mapid": MAP, "x": "3", "y": "4", "confirm": USER},
-    "batches": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
+    "new/players": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
+    "new/found": {"itemid": ITEM, "quantity": "1"},
+    "new/changes": {"Item": ITEM},
     "decline": {"Why": "Too much."},
-    "keys": {"Name": "shop", "keys.manage": "true"},
+    "keys": {"Name": "shop", "may-keys.manage": "true"},
     "console/staff": {"Name": "colleague", "Email": "colleague@example.com", "may-viewer": "true"},
     "staff/[user]/roles": {"may-viewer": "true"},
     "staff/[user]/disable": {"confirm": USER},

@@ -95,13 +95,13 @@ def _is_by(request: Document, caller: Caller) -> bool:
     return bool(request["By"]["UserId"] == caller.id)
 
 
-def approve(id_: str, plan_number: int | None = None) -> tuple[Document, Applied]:
+def approve(id_: str, args: Document) -> tuple[Document, Applied]:
     """Approve a request and make its change, if the result would still be what was planned.
 
     The approver's own limits apply, and the items count to the approver's day.
     """
     request = approvals.in_transaction(partial(_decidable, id_))
-    seen = request["PlanNumber"] if plan_number is None else plan_number
+    seen = args.get("Plan") or request["PlanNumber"]
     if request["Operation"] == INVITE.name and request["State"] == "waiting":
         _require_asker(request)
         if kinds.preview(request) == request["Plan"]:
@@ -159,12 +159,12 @@ def _intent_of(request: Document) -> Intent:
     return Intent(request["Operation"], who, told, idempotency_key(request["_id"]), "")
 
 
-def decline(id_: str, why: str) -> Document:
+def decline(id_: str, args: Document) -> Document:
     def store() -> Document:
         request = _decidable(id_)
         if _was_decided(request, "declined"):
             return request
-        declined = approvals.decide(request, "declined", _decider(), why)
+        declined = approvals.decide(request, "declined", _decider(), args["Why"])
         after_commit(partial(tell_asker, declined))
         return declined
 

@@ -119,7 +119,7 @@ def approve_request(args: Document, request_id: str) -> Response:
     the plan, nothing changes, and the request waits with a new plan. A batch can then be run by the
     person who asked.
     """
-    request, applied = access.approve(path_guid("id", request_id), args.get("Plan"))
+    request, applied = access.approve(path_guid("id", request_id), args)
     return change_response(applied, served(request))
 
 
@@ -137,7 +137,7 @@ def decline_request(args: Document, request_id: str) -> Response:
 
     With the reason.
     """
-    declined = access.decline(path_guid("id", request_id), args["Why"])
+    declined = access.decline(path_guid("id", request_id), args)
     return json_response(served(declined))
 
 

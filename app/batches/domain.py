@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.core.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
 from app.core.operations import batch_operations
@@ -302,19 +302,3 @@ def public_row(row: Document, entry_id: str | None = None) -> Document:
         "Warning": row.get("Warning"),
         "Entry": entry_id,
     }
-
-
-def result_columns() -> list[str]:
-    """Return the columns of a result file: what was done, and all arguments of rows."""
-    operations = batch_operations().values()
-    arguments = [name for one in operations for name in one.history_arguments(one.arguments.fields)]
-    about = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry", "Batch")
-    return list(dict.fromkeys([*about, *arguments]))
-
-
-def result_cells(batch_id: str, row: Document) -> list[Any]:
-    """Return the cells of a public row; its Text says what it does."""
-    subject = row["Subject"] or {}
-    player = {"Player": subject.get("Name") or row["Player"], "PlayerId": subject.get("Id")}
-    values = {**row, **row["Arguments"], **player, "What": row["Text"], "Batch": batch_id}
-    return [values.get(name) for name in result_columns()]

@@ -22,7 +22,7 @@ from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
 
 # The path of the page whose form may contain a file.
-FORM_PATH = "/console/batches"
+FORM_PATH = "/console/batches/new/file"
 MULTIPART = "multipart/form-data"
 # The maximum size of all form fields except the file.
 FIELDS_BYTES = 64 * 1024

@@ -470,7 +470,7 @@ def test_without_a_time_of_the_provider_only_a_sign_in_on_request_is_a_proof(
         url = browser.get(f"/sign-in/company{query}").headers["Location"]
         browser.get(decide(url))
         browser._token = None
-        browser.submit("/keys", status, **{"Name": "shop", "players.read": "true"})
+        browser.submit("/keys", status, **{"Name": "shop", "may-players.read": "true"})
 
 
 def test_a_provider_that_sends_times_must_send_one_on_request(browser, anna, provider):
@@ -541,7 +541,7 @@ def test_no_log_line_holds_a_token_or_a_code(browser, anna, provider, caplog):
 
 def test_a_sensitive_form_asks_the_provider_again_or_for_a_code(app, browser, anna, provider, db):
     """The provider says when it asked last, which may be long before the sign-in."""
-    key = {"Name": "shop", "players.read": "true"}
+    key = {"Name": "shop", "may-players.read": "true"}
     provider.claims = {"auth_time": int(time.time()) - 16 * 60}
     assert sign_in(browser).status_code == 303
     asked = browser.submit("/keys", 403, **key)

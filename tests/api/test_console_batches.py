@@ -55,7 +55,7 @@ def plan(staff, db):
     """Plan a batch by a form, and return it as it is stored."""
 
     def plan(kind="players", **fields):
-        answer = staff.submit(f"/batches?kind={kind}", 303, **fields)
+        answer = staff.submit("/batches/new/" + kind, 303, **fields)
         return db.batches.find_one({"_id": answer.headers["Location"].rpartition("/")[2]})
 
     return plan
@@ -132,8 +132,7 @@ def test_a_batch_of_which_all_rows_were_refused_is_not_called_done(staff, player
     batch = plan(**GIFT, players="The Nobody\nNo One")
     runs = staff.post(f"/batches/{batch['_id']}/run")
     told = page_of(staff.get(runs.location.removeprefix("/console")))
-    assert "All rows were refused: nothing was done." in told
-    assert "The batch is done." not in told
+    assert "No row of the batch is left to run." in told
     for page in (show(staff, batch), staff.get("/batches")):
         assert '<span class="mark bad">refused</span>' in page.text
         assert 'class="mark good"' not in page.text
@@ -169,7 +168,7 @@ JSON_FILE = json.dumps(
 def upload(staff, content, name="batch.csv", **fields):
     hidden = {"token": staff.token(), "key": str(uuid.uuid4())}
     file = (io.BytesIO(content), name)
-    return staff.send("/batches?kind=file", {**hidden, **fields, "file": file})
+    return staff.send("/batches/new/file", {**hidden, **fields, "file": file})
 
 
 def test_a_file_of_csv_is_planned(staff, players, db):
@@ -226,11 +225,11 @@ def test_a_file_that_is_too_large_or_broken_off_is_refused(app, staff, monkeypat
     file = '--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
     headers = {**SAME_ORIGIN, "Content-Type": "multipart/form-data; boundary=b"}
     for body in (fields + file + CSV_FILE.decode(), fields + fields + file + "x\r\n--b--\r\n"):
-        answer = staff._client.post("/console/batches", data=body, headers=headers)
+        answer = staff._client.post("/console/batches/new/file", data=body, headers=headers)
         assert answer.status_code == 400, page_of(answer)
     monkeypatch.undo()
     long = f'--b\r\nContent-Disposition: form-data; name="x"\r\n\r\n{"x" * (FIELDS_BYTES + 1)}\r\n'
-    answer = staff._client.post("/console/batches", data=long + fields, headers=headers)
+    answer = staff._client.post("/console/batches/new/file", data=long + fields, headers=headers)
     assert answer.status_code == 413
     assert db.batches.count_documents({}) == 0
 
@@ -246,7 +245,7 @@ def test_no_other_form_takes_a_file(staff, players):
 def test_what_a_person_did_is_undone_from_the_filters_of_history(staff, plan, gift, world, db):
     run(staff, gift)
     name = staff.user["Name"]
-    link = f"/console/batches/new?kind=changes&amp;by={name}&amp;operation=give"
+    link = f"/console/batches/new/changes?by={name}&amp;operation=give"
     listed = staff.get(f"/history?by={name}&operation=give")
     assert f'href="{link}"' in listed.text
     form = staff.get(link.replace("&amp;", "&").removeprefix("/console"))
@@ -365,7 +364,7 @@ def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
     world.add_player(Name="Aladric")
     batch = plan(**GIFT, players='=HYPERLINK("evil")\nAladric\n@Nobody\n\uff1dNobody')
     run(staff, batch)
-    answer = staff.get(f"/batches/{batch['_id']}/result")
+    answer = staff.get(f"/batches/{batch['_id']}.csv")
     assert answer.mimetype == "text/csv"
     assert "attachment" in answer.headers["Content-Disposition"]
     head, *rows = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))
@@ -380,7 +379,7 @@ def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
     assert [row[5] for row in rows] == ["done", "done", "refused", "refused"]
     assert rows[1][4] == "Give 5 × Health Potion"
     assert rows[1][7] == db.history.find_one({"Subject.Name": "Aladric"})["_id"]
-    refused = staff.get(f"/batches/{batch['_id']}/result?verdict=refused").data.decode()
+    refused = staff.get(f"/batches/{batch['_id']}.csv?verdict=refused").data.decode()
     assert refused.count("\n") == 3
 
 
@@ -389,8 +388,8 @@ def file_form(data):
 
 
 def test_the_result_file_is_no_batch(staff, gift):
-    file = staff.get(f"/batches/{gift['_id']}/result").data
-    answer = staff.submit("/batches?kind=file", 400, **file_form(file))
+    file = staff.get(f"/batches/{gift['_id']}.csv").data
+    answer = staff.submit("/batches/new/file", 400, **file_form(file))
     assert "plan the rest of that batch instead" in page_of(answer)
 
 
@@ -414,7 +413,7 @@ def test_a_malformed_row_keeps_what_was_sent(staff, world, plan, db):
     page = page_of(staff.get(f"/batches/{batch['_id']}"))
     assert "Give many × Iron Sword" in page
     assert "must be a whole number" in page
-    file = staff.get(f"/batches/{batch['_id']}/result").data.decode("utf-8-sig")
+    file = staff.get(f"/batches/{batch['_id']}.csv").data.decode("utf-8-sig")
     (row,) = csv.DictReader(io.StringIO(file))
     assert (row["ItemId"], row["Quantity"], row["Verdict"]) == ("Iron Sword", "many", "refused")
     retried = staff.post(f"/batches/{batch['_id']}/retry").headers["Location"]
@@ -442,7 +441,7 @@ def test_refused_rows_become_a_batch_by_one_click(staff, world, gift, db):
 def test_a_batch_is_made_for_the_players_of_a_search(staff, players, plan, db):
     listed = staff.get("/players?search=ala")
     assert "Make a batch for this player" in page_of(listed)
-    link = re.search(r'href="/console(/batches/new\?kind=found[^"]*)"', listed.text)[1]
+    link = re.search(r'href="/console(/batches/new/found[^"]*)"', listed.text)[1]
     form = staff.get(link.replace("&amp;", "&"))
     assert "For all players whose name contains “ala”, at most 10,000." in page_of(form)
     (line,) = commands_of(form)
@@ -454,10 +453,10 @@ def test_a_batch_is_made_for_the_players_of_a_search(staff, players, plan, db):
     assert "Make a batch" not in staff.read("/players/online")
     online = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
     db.players.update_one({"Name": "Thalia"}, {"$set": online})
-    assert "kind=found&amp;online=true" in staff.get("/players/online").text
+    assert "/batches/new/found?online=true" in staff.get("/players/online").text
     batch = plan("found", **GIFT, Online="true")
     assert [row["Subject"]["Name"] for row in rows_of(db, batch)] == ["Thalia"]
-    answer = staff.submit("/batches?kind=found", 400, **GIFT, Search="nobody at all")
+    answer = staff.submit("/batches/new/found", 400, **GIFT, Search="nobody at all")
     assert "matches nobody" in page_of(answer)
     # The refused form is still about the same players.
     assert "whose name contains “nobody at all”" in page_of(answer)
@@ -473,7 +472,7 @@ def test_an_undo_in_the_console_takes_what_is_left(staff, gift, db):
     )
     by = {"By": staff.user["Name"], "Operation": "give"}
     for fields, refused in (({}, 1), ({"Partial": "true"}, 0)):
-        answer = staff.submit("/batches?kind=changes", 303, **by, **fields)
+        answer = staff.submit("/batches/new/changes", 303, **by, **fields)
         id_ = answer.headers["Location"].rpartition("/")[2]
         assert db.batches.find_one({"_id": id_})["Counts"]["Refused"] == refused
 
@@ -483,13 +482,14 @@ def verbs_of(page):
 
 
 def test_the_curl_lines_do_what_the_forms_do(staff, players, gift):
-    (line,) = commands_of(staff.post("/batches", **GIFT, players="Aladric", Name="n" * 101))
+    typed = {**GIFT, "players": "Aladric", "Name": "n" * 101}
+    (line,) = commands_of(staff.post("/batches/new/players", **typed))
     row = {"Player": "PLAYER", "Operation": "give", "ItemId": ITEM, "Quantity": 5}
     assert body_of(line)["Rows"] == [{**row, "BankOverflow": False}]
-    (line,) = commands_of(staff.get("/batches/new?kind=file"))
+    (line,) = commands_of(staff.get("/batches/new/file"))
     assert line[-1] == "http://localhost/api/v1/batches?name=NAME"
     assert "@batch.csv" in line
-    (line,) = commands_of(staff.get("/batches/new?kind=changes"))
+    (line,) = commands_of(staff.get("/batches/new/changes"))
     assert body_of(line) == {"Name": "", "Undo": {"By": "NAME"}}
     assert verbs_of(show(staff, gift)) == ["run", "cancel"]
     staff.post(f"/batches/{gift['_id']}/run")

@@ -151,9 +151,9 @@ def test_a_form_that_is_refused_keeps_what_was_typed_and_changes_nothing(caller,
     """No header could hold such a reason, whatever else is right."""
     for reason in ("x" * 501, "two\nlines"):
         for door, send in forms_of(caller, caller.token(), scene, reason=reason):
-            ends = ("/run", "/pause", "/cancel", "/withdraw")
+            ends = ("/run", "/pause", "/cancel", "/withdraw", "/new/file")
             if door.route.endswith(ends) or "approval]" in door.route:
-                continue  # A batch, a letter or a request has its reason already.
+                continue  # What it is about has its reason already, or there is no file.
             before = contents(db)
             answer = send()
             assert answer.status_code == 400, (door, answer.text)
@@ -176,6 +176,8 @@ def expected(door):
         return (404,)  # There is no provider.
     if door.route.endswith("/end"):
         return (404,)  # There is no sign-in with this id.
+    if door.route.endswith("/new/file") and door.method == "POST":
+        return (400,)  # There is no file.
     if "/second-factor/" in door.route:
         return (400, 409)  # No code is right.
     if door.route.endswith(SIGN_IN) and door.method == "POST":

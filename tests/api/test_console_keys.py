@@ -18,7 +18,7 @@ from tests.factories import guid, make_key, numbered_guid, with_keys
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
 COIN, ARROW = numbered_guid(1), numbered_guid(2)
 SECRET = re.compile("qm_[0-9A-Za-z]{46}")
-READ = {"players.read": "true"}
+READ = {"may-players.read": "true"}
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_key_is_shown_once_and_found_nowhere_else(tool_maker, client, db, capl
 def test_what_was_typed_is_kept_and_listed(staff, db):
     fields = {
         "Name": " shop ",
-        "players.change": "true",
+        "may-players.change": "true",
         "Days": "30",
         "Addresses": "203.0.113.0/24, 10.0.0.1",
         "LargestQuantity": "100",
@@ -124,7 +124,7 @@ def test_a_form_that_is_sent_again_makes_no_second_key_and_shows_no_text(staff, 
 def test_an_item_that_several_have_the_name_of_is_asked_for_by_id(staff, world):
     world.add_object(Id=numbered_guid(3), Name="Coin")
     answer = staff.submit("/keys", 400, Name="shop", **READ, Items="coin")
-    assert "several items are called coin: enter the id" in page_of(answer)
+    assert "several objects have the name coin: enter the id" in page_of(answer)
     made(staff, Items=COIN)
 
 
@@ -172,7 +172,7 @@ def test_a_key_is_revoked_once_its_name_is_typed(staff, client, db):
     for _ in range(2):
         done = staff.post(f"/keys/{id_}/revoke", key, confirm=" SHOP ")
         told = page_of(staff.led_to(done))
-        assert f"Revoked the key shop of {staff.user['Name']}." in told
+        assert "The key was revoked." in told
     assert not works(client, secret)
     assert keys_in(db, staff) == {}
 
@@ -195,7 +195,7 @@ def test_a_manager_makes_rotates_and_revokes_the_keys_of_others(staff, world, cl
     assert works(client, SECRET.search(rotated.text)[0])
     revoked = staff.post(f"{path}/{id_}/revoke", confirm="shop")
     told = page_of(staff.led_to(revoked))
-    assert "Revoked the key shop of thalia." in told
+    assert "The key was revoked." in told
     assert db.users.find_one({"_id": user["_id"]})["Keys"] == {}
     told = staff.read("/users/thalia/history")
     for line in ("Key shop made", "Key shop rotated", "Key shop revoked"):
@@ -211,7 +211,7 @@ def test_a_key_of_somebody_who_only_plays_is_said_to_be_of_no_use(staff, world):
 
 
 def test_history_tells_which_key_it_was_and_is_filtered_by_it(staff, client, world):
-    _, secret = made(staff, **{"players.change": "true"})
+    _, secret = made(staff, **{"may-players.change": "true"})
     world.add_player(Name="Aladric")
     give = {"itemid": COIN, "quantity": 5}
     path = "/api/v1/players/Aladric/items/give"

@@ -166,7 +166,8 @@ def test_what_only_readers_of_users_see_is_in_no_file_of_others(app, staff, worl
 def test_every_file_of_a_list_can_be_read_and_head_is_empty(staff, world):
     """Also where there is nothing in the list."""
     world.add_player(Name=VALUES["player"])
-    paths = [door.path_with(VALUES) for door in CONSOLE_DOORS if door.route.endswith(".csv")]
+    doors = [door for door in CONSOLE_DOORS if door.route.endswith(".csv")]
+    paths = [door.path_with(VALUES) for door in doors if "[batch]" not in door.route]
     assert len(paths) > 5
     for path in paths:
         local = path.removeprefix("/console").replace(VALUES["user"], staff.user["_id"])

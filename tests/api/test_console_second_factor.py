@@ -225,7 +225,7 @@ def hidden_fields(page):
 def test_a_sensitive_form_asks_for_the_password_again_and_goes_on(app, world, db, code):
     clerk = visitor(app, world)
     grow_old(db, clerk, 14)
-    typed = {"Name": "shop", "players.read": "true", "Days": "7"}
+    typed = {"Name": "shop", "may-players.read": "true", "Days": "7"}
     clerk.submit("/keys", 200, **typed)
     grow_old(db, clerk)
     asked = clerk.submit("/keys", 403, **{**typed, "Name": "other"})
@@ -254,7 +254,7 @@ def test_a_stranger_keeps_nobody_from_proving_who_they_are(app, world, db, clien
     wrong = {"grant_type": "password", "username": clerk.user["Name"], "password": sha256("x")}
     statuses = [client.post("/api/oauth/token", data=wrong).status_code for _ in range(most + 1)]
     assert statuses[-1] == 429
-    typed = {"Name": "shop", "players.read": "true", "Days": "7"}
+    typed = {"Name": "shop", "may-players.read": "true", "Days": "7"}
     fields = hidden_fields(clerk.submit("/keys", 403, **typed))
     assert clerk.send("/keys", {**fields, "own-password": PASSWORD}).status_code == 200
     # The guesses of the session itself are counted.

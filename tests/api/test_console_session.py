@@ -274,7 +274,7 @@ def test_a_form_in_chunks_is_refused_before_it_is_read(app, world):
 def test_a_form_sent_after_the_end_leads_back_to_its_page(app):
     for form, page in (
         ("/players/Aladric/give", "/players/Aladric"),
-        ("/batches?kind=changes", "/batches/new?kind=changes"),
+        ("/batches/new/changes?by=x", "/batches/new/changes?by=x"),
         ("/users/thalia/keys", "/users/thalia/keys"),
     ):
         answer = Visitor(app).send(form, {"Text": "A long note"})

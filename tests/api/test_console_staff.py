@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.console.staff.forms import GROUPS
+from app.console.staff.views import GROUPS
 from app.core.permissions import Permission
 from app.core.roles import Role
 from app.history.store import History

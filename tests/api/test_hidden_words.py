@@ -162,7 +162,7 @@ def test_rows_about_accounts_are_hidden_while_a_batch_is_planned(
     complete, answers = Batches.complete, []
 
     def look_and_complete(self, batch, *args, **options):
-        for path in (f"/batches/{batch['_id']}", f"/batches/{batch['_id']}/result"):
+        for path in (f"/batches/{batch['_id']}", f"/batches/{batch['_id']}.csv"):
             answers.append((path, somebody.get(path)))
         path = f"/api/v1/batches/{batch['_id']}/rows"
         answers.append((path, client.get(path, headers=headers)))

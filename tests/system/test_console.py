@@ -62,9 +62,9 @@ PAGES = {
     "a change": f"/history/{ENTRY}",
     "the batches": "/batches",
     "a new batch": "/batches/new",
-    "a batch from a file": "/batches/new?kind=file",
-    "a batch from history": "/batches/new?kind=changes",
-    "a batch for the players of a search": "/batches/new?kind=found&search=ald&online=true",
+    "a batch from a file": "/batches/new/file",
+    "a batch from history": "/batches/new/changes",
+    "a batch for the players of a search": "/batches/new/found?search=ald&online=true",
     "a batch": f"/batches/{BATCH}",
     "the catalogue": "/catalogue/servervariable",
     "an item": f"/catalogue/item/{ITEM}",
@@ -399,7 +399,7 @@ TWICE = "2025-10-26T01:30Z"
     ("path", "form", "first", "last"),
     [
         ("/history", ".filters-card", "#filter-from", "#filter-to"),
-        ("/batches/new?kind=changes", "#form-changes", "#changes-From", "#changes-To"),
+        ("/batches/new/changes", "#form-changes", "#changes-From", "#changes-To"),
     ],
 )
 def test_a_time_is_typed_in_the_readers_zone_and_sent_as_the_same_moment(

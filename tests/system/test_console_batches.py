@@ -29,7 +29,7 @@ def file(tmp_path):
 
 
 def plan_file(console, path, **fields):
-    console.open("/batches/new?kind=file")
+    console.open("/batches/new/file")
     console.one("#file-file").send_keys(path)
     console.send("file", **fields)
 
@@ -80,8 +80,8 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_sent(console, tmp_path
     path = tmp_path / "large.csv"
     with path.open("wb") as file:
         file.truncate(33 * 1024 * 1024)
-    console.open("/batches/new?kind=file")
+    console.open("/batches/new/file")
     console.one("#file-file").send_keys(str(path))
     console.one("#form-file > .do").click()
     assert console.text("#file-file-about.fault").startswith("This file is too large")
-    assert console.path == "/console/batches/new?kind=file"
+    assert console.path == "/console/batches/new/file"

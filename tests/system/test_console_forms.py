@@ -176,7 +176,7 @@ def test_what_was_typed_is_back_after_a_session_has_ended(console, api, player):
 @pytest.mark.everything
 @with_scripts
 def test_what_was_typed_and_refused_before_is_back_as_a_whole(console, player):
-    console.open("/batches/new?kind=changes")
+    console.open("/batches/new/changes")
     console.send("changes", By="nobody at all", reason="Ticket 4711.")
     assert console.text(".refusal")
     console.fill("changes", Name="Cleaning up")

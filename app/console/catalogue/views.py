@@ -10,8 +10,8 @@ from app.auth.execution import execute
 from app.catalogue.domain import TYPES, parse_type
 from app.catalogue.store import ObjectKey
 from app.console.forms.declared import Field, Form, Target
-from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.places import Found, Place
+from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, ListPage, columns, search_text, window_of
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
@@ -23,7 +23,6 @@ from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.texts import whole_text
 from app.core.types import Document
-from app.http.path_converters import path_guid
 from app.players.variables.domain import GLOBAL, global_value
 from app.players.variables.operations import SET_GLOBAL_VARIABLE
 from app.players.variables.schemas import SetVariableArgs
@@ -41,6 +40,7 @@ LABELS = {
     "npc": "NPCs",
 }
 LAST_CHANGES = 10
+NEEDS = (Permission.PLAYERS_READ,)
 
 
 def label(type_: str) -> str:
@@ -66,7 +66,7 @@ def about_type(_: Listed, type_name: str) -> dict[str, Any]:
 
 CATALOGUE = ListPage(
     "/catalogue/<type_name>",
-    (Permission.PLAYERS_READ,),
+    NEEDS,
     find_objects,
     columns(
         "Name Type Id",
@@ -79,18 +79,13 @@ CATALOGUE = ListPage(
 
 
 @blp.get("/catalogue")
-@required(Permission.PLAYERS_READ)
+@required(*NEEDS)
 def show_catalogue() -> Response:
     return CATALOGUE.show(type_name="item")
 
 
-@blp.get("/catalogue/<type_name>/<object_id>")
-@required(Permission.PLAYERS_READ)
-def show_object(type_name: str, object_id: str) -> Response:
-    return object_page("", None, path_guid("id", object_id), parse_type(type_name))
-
-
-def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GLOBAL) -> Response:
+def object_page(object_id: str, type_name: str = GLOBAL) -> Response:
+    type_ = parse_type(type_name)
     record = {"Name": "", **objects.get(type_, object_id)}
     changes = changes_of("object", object_id, LAST_CHANGES)
     is_variable = type_ == GLOBAL
@@ -99,19 +94,18 @@ def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GL
     target = Target(path, object_id, entries=changes["entries"], values=values)
     return render(
         "catalogue/object.html",
-        sent=sent,
         type=type_,
         title=label(type_),
         record=record,
         facts=facts(record),
-        forms=forms_on([SET_VALUE] if is_variable else [], target, sent),
+        forms=forms_on([SET_VALUE] if is_variable else [], target),
         **changes,
     )
 
 
-def set_value(sent: Submission, object_id: str) -> Applied:
+def set_value(object_id: str, args: Document) -> Applied:
     key = ObjectKey(GLOBAL, object_id)
-    return execute(SET_GLOBAL_VARIABLE, key, {"variable_id": object_id, **sent.args})
+    return execute(SET_GLOBAL_VARIABLE, key, {"variable_id": object_id, **args})
 
 
 SET_VALUE = Form(
@@ -124,17 +118,14 @@ SET_VALUE = Form(
     schema=SetVariableArgs(),
     replaces="",
 )
-register(
-    Place(
-        f"/catalogue/{GLOBAL}/<object_id>",
-        ("catalogue", GLOBAL),
-        {"": [SET_VALUE]},
-        object_page,
-        lambda object_id: Found(object_id),
-        "object",
-        needs=(Permission.PLAYERS_READ,),
-        is_shown_elsewhere=True,
-    )
+Place("/catalogue/<type_name>/<object_id>", {"": []}, object_page, needs=NEEDS)
+Place(
+    f"/catalogue/{GLOBAL}/<object_id>",
+    {"": [SET_VALUE]},
+    object_page,
+    lambda object_id: Found(object_id),
+    "object",
+    needs=NEEDS,
 )
 
 

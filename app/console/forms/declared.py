@@ -16,7 +16,7 @@ from app.core.operations import Operation
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Schema
-from app.http.fields import Flag, Integer
+from app.http.fields import Flag, Integer, List
 
 if TYPE_CHECKING:
     from flask import Response
@@ -33,6 +33,8 @@ NAMED = {"spellcheck": "false"}
 FOLDED = "…"
 # The value of Target.seen without any entries.
 NOTHING_SEEN = "nothing"
+# The names of check boxes begin with it.
+CHECKED = "may-"
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,6 @@ class Field:
     value: Any = ""
     # The type of an HTML input; or area, check, radio or select.
     type: str = "text"
-    # Its name in sentences, if not the label.
-    noun: str = ""
     # None: as in the schema.
     is_required: bool | None = None
     # The type of catalogue object that it takes.
@@ -58,11 +58,12 @@ class Field:
     html: dict[str, Any] = field(default_factory=dict)
     # The argument of the operation, if its name differs.
     argument: str = ""
-    # The values of a radio or select field, with their labels.
+    # The values of a radio or select field or of check boxes, with their labels.
     options: Callable[[], Mapping[str, str]] = dict
-    # Of check boxes: what the names of their inputs begin with, and why one cannot be changed.
-    prefix: str = ""
+    # Why a check box cannot be changed.
     closed: Callable[[str], str] = lambda _: ""
+    # Whether several values may be typed: on lines, or else separated by blanks or commas.
+    is_list: bool = False
     # The values of the form's radio field for which this field is used; empty: all.
     only_with: tuple[str, ...] = ()
 
@@ -95,6 +96,7 @@ class Field:
             html=(NAMED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,
             object_type=object_type,
+            is_list=isinstance(argument, List),
         )
 
 
@@ -115,6 +117,14 @@ class Group(NamedTuple):
     fields: tuple[Field, ...]
     # The heading of a fieldset.
     legend: str = ""
+    # The argument of the operation, if the fields are those of an object.
+    name: str = ""
+
+
+def _completed(group: Group, schema: Any) -> Group:
+    """Return a group with its fields completed from a schema, or from that of its object."""
+    of_group = schema.fields[group.name].schema if schema and group.name else schema
+    return group._replace(fields=tuple(one.completed(of_group) for one in group.fields))
 
 
 class Target(NamedTuple):
@@ -147,14 +157,15 @@ class Form:
     # If the title ends with an ellipsis, the form is folded until somebody clicks on it.
     title: str
     button: str
-    fields: tuple[Field | Group, ...] = ()
+    fields: Sequence[Field | Group] = ()
     # Defaults to the name of the operation, else to the title.
     name: str = ""
     # The path of the view, below that of the page; defaults to the name.
     path: str | None = None
     # The heading of a card that it shares with other forms; by default it has its own card.
     card: str = ""
-    # Called instead of the operation, with the submission and the variables of the path.
+    # Called instead of the operation, with the variables of the path, and with the typed values if
+    # the form has a schema.
     act: Callable[..., Any] | None = None
     # The view in the API, if the operation has several.
     view: str = ""
@@ -182,7 +193,7 @@ class Form:
     is_offered: Callable[[Target], bool] = lambda _: True
     # Returns the lines of a preview; the slots on the page show the preview, too.
     preview: Callable[[Document], Iterable[str]] | None = None
-    # Returns the body for the API, if it is not the fields.
+    # Returns the body that curl sends, if it is not the fields.
     body: Callable[[Submission], Document | None] | None = None
     # The media type and the name of a file that curl sends instead of a body.
     file: tuple[str, str] | None = None
@@ -197,6 +208,8 @@ class Form:
     row: str = ""
     # The tab to redirect to, if not its own.
     next_tab: str | None = None
+    # The notice of its page after success, if there is no entry in history.
+    notice: str = ""
     # Returns the response after success, if that is not a redirect to the page of its target.
     lead: Callable[..., Response] | None = None
     layout: str = ""
@@ -204,6 +217,8 @@ class Form:
     line: str = ""
     # What a refused form can ask a colleague to approve, if not its operation.
     asks: str = ""
+    # Whether it always asks a colleague: nobody may do it alone.
+    is_request: bool = False
 
     def __post_init__(self) -> None:
         """Fill in what the operation declares."""
@@ -216,10 +231,7 @@ class Form:
             facts["takes_key"] = self.operation.takes_key
             facts["asks"] = self.asks or self.operation.name
             facts["needs"] = self.needs or self.operation.permissions
-        facts["fields"] = tuple(
-            group._replace(fields=tuple(one.completed(facts["schema"]) for one in group.fields))
-            for group in groups
-        )
+        facts["fields"] = tuple(_completed(group, facts["schema"]) for group in groups)
         for name, value in facts.items():
             object.__setattr__(self, name, value)
 
@@ -236,10 +248,13 @@ class Form:
         is_danger = self.confirm or self.is_danger
         return "quiet" if self.is_quiet else "do danger" if is_danger else "do"
 
+    @property
+    def groups(self) -> list[Group]:
+        return [part for part in self.fields if isinstance(part, Group)]
+
     @cached_property
     def by_name(self) -> dict[str, Field]:
-        groups = (part for part in self.fields if isinstance(part, Group))
-        return {one.name: one for group in groups for one in group.fields}
+        return {one.name: one for group in self.groups for one in group.fields}
 
     @cached_property
     def choice(self) -> Field | None:

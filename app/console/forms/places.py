@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,19 +27,18 @@ from app.console.frame.pages import (
 from app.console.session.doors import ask_for_proof
 from app.core.changes import Applied
 from app.core.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
-from app.core.naming import name_key
+from app.core.naming import Lookup, name_key
 from app.core.permissions import Need, Permission, SignedIn
 from app.core.types import Document
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
 from app.history.access import undo_arguments
-from app.http.parser import load
 from app.http.path_converters import path_guid
 
 # Errors that are shown beside the form. Other errors get an error page.
 REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)
 # The path variables that are ids.
-GUIDS = ("batch_id", "key_id", "object_id", "request_id", "sign_in_id")
+GUIDS = ("action_id", "batch_id", "key_id", "object_id", "request_id", "sign_in_id")
 
 
 class ChangedMeanwhile(Conflict):
@@ -57,15 +57,15 @@ class Found(NamedTuple):
     name: str = ""
 
 
-class Place(NamedTuple):
-    """One kind of page, such as that of a player, with its tabs and forms."""
+@dataclass(frozen=True)
+class Place:
+    """One kind of page, such as that of a player, with its tabs and forms. It adds their views."""
 
-    # The URL rule, and the path segments before the id.
+    # The URL rule.
     rule: str
-    parts: tuple[str, ...]
     # The forms on each tab. The path of the first tab is that of the page.
     tabs: Mapping[str, Iterable[Form]]
-    # Shows a tab; called with its name, the submitted form, and the variables of the path.
+    # Shows a tab; called with its name, if there are several, and the variables of the path.
     show: Callable[..., Response]
     # Finds the target of a form by the variables of the path.
     find: Callable[..., Found] = lambda **_: Found("")
@@ -74,9 +74,21 @@ class Place(NamedTuple):
     # The permissions to see it; none: it is about the caller's own account.
     needs: tuple[Permission, ...] = ()
     # The tabs that need further permissions.
-    tab_needs: Mapping[str, tuple[Permission, ...]] = {}
-    # Whether a separate view shows the pages.
-    is_shown_elsewhere: bool = False
+    tab_needs: Mapping[str, tuple[Permission, ...]] = field(default_factory=dict)
+    # Whether it is about the caller's own account, which is then the first variable.
+    is_own: bool = False
+
+    def __post_init__(self) -> None:
+        """Add the views of its tabs and of its forms."""
+        name = self.rule.strip("/").replace("/", "_")
+        for tab, forms in self.tabs.items():
+            show = required(*self.needs_of(tab))(partial(self._show, tab))
+            blp.add_url_rule(self.rule_of(tab), f"{name}_{tab}", show)
+            for form in forms:
+                path = form.name if form.path is None else form.path
+                rule = "/".join(filter(None, [self.rule, path]))
+                view = required(*self.needs_of(tab, form))(partial(self._receive, tab, form))
+                blp.add_url_rule(rule, f"{name}_{tab}_{form.name}", view, methods=["POST"])
 
     def needs_of(self, tab: str, form: Form | None = None) -> tuple[Need, ...]:
         """Return what a caller needs to see a tab, or to send a form on it."""
@@ -86,49 +98,50 @@ class Place(NamedTuple):
     def rule_of(self, tab: str) -> str:
         return self.rule if tab == next(iter(self.tabs)) else f"{self.rule}/{tab}"
 
-    def page_path(self, id_: Any, tab: str) -> str:
-        return path_to(*self.parts, id_, *([tab] if tab != next(iter(self.tabs)) else []))
+    def page_path(self, tab: str, *ids: Any) -> str:
+        """Return the path of a tab; a page of all leads to that of the one with an id."""
+        left = iter(ids)
+        parts = [next(left) if "<" in part else part for part in self.rule.split("/")[1:]]
+        return path_to(*parts, *left, *([tab] if tab != next(iter(self.tabs)) else []))
 
+    def _show(self, tab: str, **path: Any) -> Response:
+        return self._shown(tab)(**self._checked(path))
 
-def register(place: Place) -> None:
-    """Add the views of a place and of its forms."""
-    name = "_".join(place.parts)
-    for tab, forms in place.tabs.items():
-        if not place.is_shown_elsewhere:
-            show = required(*place.needs_of(tab))(partial(_show, place, tab))
-            blp.add_url_rule(place.rule_of(tab), f"{name}_{tab}", show)
-        for form in forms:
-            path = form.name if form.path is None else form.path
-            rule = "/".join(filter(None, [place.rule, path]))
-            view = required(*place.needs_of(tab, form))(partial(_receive, place, tab, form))
-            blp.add_url_rule(rule, f"{name}_{form.name}", view, methods=["POST"])
+    def _checked(self, path: dict[str, Any]) -> dict[str, Any]:
+        own = {"key": Lookup.parse(guard.caller().id)} if self.is_own else {}
+        ids = {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
+        return {**own, **ids}
 
+    def _shown(self, tab: str) -> Callable[..., Response]:
+        return partial(self.show, tab) if len(self.tabs) > 1 else self.show
 
-def _show(place: Place, tab: str, **path: Any) -> Response:
-    return place.show(tab, None, **_checked(path))
-
-
-def _checked(path: dict[str, Any]) -> dict[str, Any]:
-    return {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
-
-
-def _receive(place: Place, tab: str, form: Form, **variables: Any) -> Response:
-    path = _checked(variables)
-    asks = form.is_sensitive
-    if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
-        return question
-    sent = Submission.posted(form, path.get(form.row, ""))
-    sent.kind = place.kind
-    sent.show = partial(place.show, tab)
-    outcome = attempt(sent, lambda: _carry_out(place, sent, path))
-    if outcome is None or sent.is_preview:
-        sent.preview = outcome
-        return sent.show(sent, **path)
-    if sent.asks:
-        return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))
-    if form.lead:
-        return form.lead(outcome, sent, **path)
-    return _lead(place, form.next_tab or tab, outcome, path)
+    def _receive(self, tab: str, form: Form, **variables: Any) -> Response:
+        path = self._checked(variables)
+        asks = form.is_sensitive
+        if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
+            return question
+        sent = Submission.posted(form, path.get(form.row, ""))
+        sent.show = self._shown(tab)
+        outcome = attempt(sent, lambda: _carry_out(self, sent, path))
+        if outcome is None or sent.is_preview:
+            sent.preview = outcome
+            return sent.show(**path)
+        sent.leave_page()
+        tab = form.next_tab or tab
+        if sent.asks or form.is_request:
+            return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))
+        if form.lead:
+            return form.lead(outcome, sent, **path)
+        ids = [*path.values()][: self.rule.count("<")]
+        if form.notice:
+            return redirect_with_notice(form.notice, self.page_path(tab, *ids))
+        if isinstance(outcome, Answer):
+            subject = [outcome.action["Subject"]["Id"]] if ids else []
+            return redirect_to_action(outcome, self.page_path(tab, *subject))
+        applied: Applied = outcome
+        # A new name leads to the page of that name, and a new role to its page.
+        changed = [applied.entry["Subject"]["Id"]] if applied.entry and not self.is_own else ids
+        return done(applied, self.page_path(tab, *changed))
 
 
 def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
@@ -153,22 +166,14 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
         if form.replaces is not None:
             changed = form.replaces.format(**sent.args, **path)
             _require_unchanged(sent, _changes_of(place, sent, found.id, changed))
-    if sent.asks:
+    if sent.asks or form.is_request:
         return _ask(sent, path)
     if form.act:
-        return form.act(sent, **path)
+        return form.act(*path.values(), *([sent.args] if form.schema else []))
     make = preview if sent.is_preview else execute
     operation: Any = form.operation
-    return make(operation, next(iter(path.values()), None), arguments(sent))
-
-
-def arguments(sent: Submission) -> Document:
-    """Return the arguments of a form's operation: the typed values, or the body made of them."""
-    form = sent.form
-    if form.body and form.operation and form.operation.arguments:
-        args: Document = load(form.operation.arguments, form.body(sent))
-        return args
-    return sent.args
+    args = {"Id": path[form.row], **sent.args} if form.row else sent.args
+    return make(operation, next(iter(path.values()), None), args)
 
 
 def _ask(sent: Submission, path: dict[str, Any]) -> Document:
@@ -176,7 +181,7 @@ def _ask(sent: Submission, path: dict[str, Any]) -> Document:
     subject = str(next(iter(path.values()), ""))
     body = (sent.form.body(sent) if sent.form.body else None) or {}
     undone = undo_arguments(subject, "Partial" in body)
-    args = undone if "entry_id" in path else arguments(sent)
+    args = undone if "entry_id" in path else sent.args
     return ask(sent.form.asks, subject, args)[0]
 
 
@@ -210,12 +215,3 @@ def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[
     if not changed:
         return list(entries)
     return [entry for entry in entries if any(c["Path"] == changed for c in entry["Changes"])]
-
-
-def _lead(place: Place, tab: str, outcome: Any, path: dict[str, Any]) -> Response:
-    """Redirect from a form to the page that shows its result."""
-    if isinstance(outcome, Answer):
-        return redirect_to_action(outcome, place.page_path(outcome.action["Subject"]["Id"], tab))
-    applied: Applied = outcome
-    id_ = applied.entry["Subject"]["Id"] if applied.entry else next(iter(path.values()))
-    return done(applied, place.page_path(id_, tab))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+from datetime import timedelta
 from typing import Any
 
-from marshmallow import ValidationError, validates_schema
+from marshmallow import ValidationError, post_load, validates_schema
 from marshmallow.validate import Length, Regexp
 
+from app.console.stores import users
 from app.core.operations import batch_operations
 from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, Text
+from app.http.fields import Guid, Integer, Text
 from app.http.lists import OneOf
 from app.players.items.schemas import QUANTITY_MAX
-from app.users.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
-from app.users.domain import LONGEST_EMAIL
-from app.users.staff.schemas import NewRoleName, RoleLimitsSchema
+from app.users.api_keys.schemas import KeyArgs, RotateArgs
 
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
 COLOUR = "#ffc800"
@@ -59,6 +60,12 @@ class NewPassword(Schema):
         if data["new"] != data["again"]:
             raise ValidationError("Does not match the first password.", "again")
 
+    @post_load
+    def hash_password(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Return the SHA-256, as API clients send it; the service stores a hash of that."""
+        del data["again"]
+        return {**data, "new": hashlib.sha256(data["new"].encode()).hexdigest()}
+
 
 class Acceptance(NewPassword):
     """An invitation, and the first password."""
@@ -66,43 +73,23 @@ class Acceptance(NewPassword):
     invitation = Text(required=True)
 
 
-class InvitationForm(Schema):
-    """Who is invited; the roles are check boxes."""
-
-    Name = Text(required=True)
-    Email = Text(required=True, metadata={"maxLength": LONGEST_EMAIL})
-
-
-class RoleForm(RoleLimitsSchema):
-    """The limits of a role; its permissions are check boxes."""
-
-    NeedsSecondFactor = Flag(load_default=False)
-
-
-class NewRoleForm(NewRoleName, RoleForm):
-    """A new role."""
-
-
 class KeyEnd(Schema):
     """The days until a key expires."""
 
     Days = Integer(1, LONGEST_KEY_DAYS, load_default=KEY_DAYS)
 
-
-class NewKey(KeyEnd):
-    """The fields of a new key that differ from the API: a number of days, and lists as texts."""
-
-    Name = Text(required=True)
-    Addresses = Text(load_default="")
-    LargestQuantity = Integer(1, LARGEST_BUDGET, load_default=None)
-    ItemsPerDay = Integer(1, LARGEST_BUDGET, load_default=None)
-    Items = Text(load_default="")
+    @post_load
+    def with_expiry(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+        ends = users.now() + timedelta(days=data.pop("Days"))
+        return {**data, "ExpiresAt": ends}
 
 
-class Rotation(KeyEnd):
+class NewKey(KeyEnd, KeyArgs):
+    """A new key."""
+
+
+class Rotation(KeyEnd, RotateArgs):
     """The rotation of a key."""
-
-    OverlapHours = Integer(0, LONGEST_OVERLAP_HOURS, load_default=OVERLAP_HOURS)
 
 
 class ChatForm(ChatArgs):

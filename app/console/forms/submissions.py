@@ -16,9 +16,9 @@ from app.auth import guard
 from app.auth.approval import NeedsApproval
 from app.auth.spending import OverLimit
 from app.console.forms.curl import as_number, curl
-from app.console.forms.declared import AS_TYPED, Field, Form, Target
+from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Target
 from app.console.forms.limits import over_limit
-from app.console.forms.object_names import Ambiguous, Choice, resolve
+from app.console.forms.object_names import Ambiguous, Choice, lines_of, resolve
 from app.console.forms.reading import posted
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
@@ -35,6 +35,7 @@ from app.core.naming import parse_guid
 from app.core.types import Document
 from app.http import intents
 from app.http.api import Schema
+from app.http.context import current_environ
 from app.http.errors import headers_of, note, status_of
 from app.http.lenient import respell
 from app.http.parser import load
@@ -62,7 +63,9 @@ SENT_BEFORE = (
 )
 LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 NO_PREVIEW = "Preview shows which slots would change."
-_FIELD = re.compile(r"[Tt]he field '(\w+)'")
+# The submitted form in the WSGI environment of its request.
+_SUBMITTED = "quartermaster.submitted"
+_FIELD = re.compile(r"[Tt]he field '(?:\w+\.)?(\w+)'")
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
@@ -78,9 +81,7 @@ class Submission:
         self.args: dict[str, Any] = {}
         self.key = str(uuid.uuid4())
         self.target = Target("")
-        # The kind of document that its page shows.
-        self.kind = ""
-        # Shows the page of the form; called with a submission and the variables of the path.
+        # Shows the page of the form; called with the variables of the path.
         self.show: Callable[..., Response]
         # The entry of a previewed change.
         self.preview: Document | None = None
@@ -94,7 +95,12 @@ class Submission:
             raise Invalid("The form is incomplete. Reload the page.")
         sent.key = key
         intents.set_form_headers(key, sent.fields.get("reason", ""))
+        current_environ()[_SUBMITTED] = sent
         return sent
+
+    def leave_page(self) -> None:
+        """Show the form empty in the rest of this request, because it was carried out."""
+        del current_environ()[_SUBMITTED]
 
     @property
     def is_preview(self) -> bool:
@@ -154,7 +160,9 @@ class Submission:
         if self.is_preview:
             return ""
         if isinstance(self.error, Invalid):
-            return self.error.fields.get(field, [""])[0]
+            # A field of an object is named by its path.
+            named = {name.rpartition(".")[2]: texts for name, texts in self.error.fields.items()}
+            return named.get(field, [""])[0]
         return self.text if FIELDS.get(type(self.error)) == field else ""
 
     @property
@@ -175,9 +183,7 @@ class Submission:
 
     def _noun(self, match: re.Match[str]) -> str:
         field = self.form.by_name.get(match[1])
-        if field is None:
-            return match[0]
-        return field.noun or f"The {field.label[:1].lower()}{field.label[1:]}"
+        return f"The {field.label[:1].lower()}{field.label[1:]}" if field else match[0]
 
     @property
     def choices(self) -> list[Choice]:
@@ -219,15 +225,43 @@ class Submission:
 
     def load(self, schema: Schema) -> Any:
         """Validate the typed values by a schema of the API; objects may be given by name."""
-        ignored = {name for name, field in self.form.by_name.items() if not self.counts(field)}
-        typed = {name: text for name, text in self.fields.items() if text and name not in ignored}
-        values: dict[str, Any] = typed
-        arguments = {one.data_key or name for name, one in schema.fields.items()}
-        for name, field in self.form.by_name.items():
-            if field.object_type and name in values and name in arguments:
-                chosen = self.fields.get("choose") or values[name]
-                values[name] = resolve(name, field.object_type, chosen)
+        typed_texts = {name: text.strip() for name, text in self.fields.items() if text}
+        values: Document = {n: t for n, t in typed_texts.items() if n not in self.form.by_name}
+        arguments = _names_in(schema)
+        for group in self.form.groups:
+            typed: Document = {}
+            for field in group.fields:
+                is_used = (group.name or field.name) in arguments and self.counts(field)
+                value = self._typed(field) if is_used else None
+                if value or (is_used and field.type == "checks"):
+                    typed[field.name] = self._resolved(field, value) if field.object_type else value
+            values |= {group.name: typed} if group.name and typed else typed
         return load(schema, respell(schema, values))
+
+    def _typed(self, field: Field) -> Any:
+        """Return what was typed into a field; check boxes are those of the page at first."""
+        if field.type == "checks":
+            boxes = (self.fields or self.target.values).items()
+            names = [name for name, is_on in boxes if is_on and name.startswith(CHECKED)]
+            return [name.removeprefix(CHECKED) for name in names]
+        text = self.value(field.name)
+        if field.is_list:
+            return lines_of(text) if field.type == "area" else text.replace(",", " ").split()
+        return text if field.type in ("area", "password") else text.strip()
+
+    def _resolved(self, field: Field, typed: Any) -> Any:
+        """Return the ids of the objects that were typed by id or by name."""
+        if not field.is_list:
+            return resolve(field.name, field.object_type, self.fields.get("choose") or typed)
+        found = {}
+        for text in typed:
+            try:
+                found[resolve(field.name, field.object_type, text)] = text
+            except Ambiguous as error:
+                many = "several objects have" if error.is_shared else "no object has"
+                fault = f"In the catalogue, {many} the name {text}: enter the id."
+                raise Invalid(fault, {field.name: [fault]}) from None
+        return [*found]
 
     def refuse(self, error: QuartermasterError) -> None:
         """Store why it was refused.
@@ -265,19 +299,39 @@ class Submission:
 
     def typed_body(self, path: str = "") -> Document | None:
         """Return the body for the API from the typed fields that are not in the path."""
-        in_path = _VARIABLE.findall(path)
-        fields = [one for one in self.form.by_name.values() if one.argument not in in_path]
-        pairs = [(field, self._sent_value(field)) for field in fields]
-        body = {one.name: value for one, value in pairs if one.is_required or value}
-        return body if fields else None
+        form, in_path = self.form, _VARIABLE.findall(path)
+        known = _names_in(form.operation.arguments) if form.operation else None
+        body: Document = {}
+        for group in [*form.groups, Group("", tuple(self.last_fields) if known else ())]:
+            part = {}
+            for field in group.fields:
+                is_sent = known is None or (group.name or field.name) in known
+                value = self._sent_value(field)
+                if is_sent and field.argument not in in_path and (field.is_required or value):
+                    part[field.name] = value
+            body |= {group.name: part} if group.name and part else part
+        has_body = any(one.argument not in in_path for one in form.by_name.values())
+        return body if body or has_body else None
 
     def _sent_value(self, field: Field) -> Any:
-        if not self.fields:
+        if field.type == "password":
+            return "SHA-256-OF-THE-PASSWORD"
+        if not self.fields and field.type != "checks":
             return field.sample if field.is_required else None
-        text = self.value(field.name)
         if field.type == "check":
-            return bool(text)
-        return self.args.get(field.argument, as_number(text) if field.type == "number" else text)
+            return self.is_checked(field.name)
+        typed = self._typed(field)
+        return self.args.get(field.argument, as_number(typed) if field.type == "number" else typed)
+
+
+def _names_in(schema: Schema | None) -> set[str]:
+    """Return the names that the fields of a schema have in the API."""
+    return {one.data_key or name for name, one in (schema.fields if schema else {}).items()}
+
+
+def submitted() -> Submission | None:
+    """Return the form of this request, which its page shows again; None if there is none."""
+    return current_environ().get(_SUBMITTED)
 
 
 def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
@@ -296,11 +350,9 @@ def note_refusal(error: QuartermasterError) -> None:
         return response
 
 
-def forms_on(
-    forms: Iterable[Form], target: Target, sent: Submission | None, row: str = ""
-) -> dict[str, Submission]:
+def forms_on(forms: Iterable[Form], target: Target, row: str = "") -> dict[str, Submission]:
     """Return by name the forms that a page offers, including the submitted one."""
-    shown = {}
+    shown, sent = {}, submitted()
     for form in forms:
         one = Submission(form, row=row)
         if sent and sent.name == one.name:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from app.approvals.access import filters_of
 from app.auth import guard
-from app.console.forms.submissions import Submission
+from app.console.forms.submissions import submitted
 from app.console.frame import times
 from app.console.frame.files import file_path
 from app.console.game.actions import MARK, cards
@@ -59,7 +59,6 @@ HEADERS = {
 NOWHERE = "console.nowhere"
 # The pages of forms that share a path with another page.
 FORM_PAGES = {
-    f"{PREFIX}/batches": f"{PREFIX}/batches/new",
     f"{PREFIX}/game/restart": f"{PREFIX}/game",
 }
 # The pages that the menu marks, by the first segment of a path, if their names differ.
@@ -84,11 +83,10 @@ NEWS_WITHOUT_ENTRY = {
     "made": "Approved: the change is made.",
     "declined": "The request was declined.",
     "withdrawn": "The request was withdrawn.",
-    "cancelled": "The batch was cancelled.",
-    "batch-runs": "The batch was started.",
-    "paused": "The batch is paused.",
-    "batch-done": "The batch is done.",
-    "batch-refused": "All rows were refused: nothing was done.",
+    "batch-cancelled": "The batch was cancelled.",
+    "batch-running": "The batch was started.",
+    "batch-paused": "The batch is paused.",
+    "batch-done": "No row of the batch is left to run.",
 }
 # Operations whose entries contain no changes.
 WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
@@ -164,14 +162,9 @@ def short_number(value: int) -> str:
     return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
 
 
-def render(
-    template: str,
-    status: int | None = None,
-    sent: Submission | None = None,
-    **context: Any,
-) -> Response:
+def render(template: str, status: int | None = None, **context: Any) -> Response:
     """Return a page for a signed-in caller, with the form that was submitted to it, if any."""
-    caller = guard.caller()
+    caller, sent = guard.caller(), submitted()
     sees_users = caller.may(Permission.USERS_READ)
     counts = {"users": users.count()} if sees_users else {}
     if caller.may(Permission.PLAYERS_READ):

@@ -10,7 +10,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
 from app.console.history.tables import changes_of, timeline
@@ -197,16 +197,14 @@ def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
     return changes_of(kind, id_, LAST_CHANGES)
 
 
-def subject_page(
-    tab: str, sent: Submission | None, target: Target, declared: Sequence[Form], **shown: Any
-) -> Response:
+def subject_page(tab: str, target: Target, declared: Sequence[Form], **shown: Any) -> Response:
     """Return a tab of the page of a player or a user."""
     part = target.path.split("/")[2]
-    shown.setdefault("forms", forms_on(declared, target, sent))
+    shown.setdefault("forms", forms_on(declared, target))
     titles = list(dict.fromkeys(form.card_title for form in declared))
     folder = "frame" if tab in SHARED_TABS else part
     template = f"{folder}/{tab.replace('-', '_')}.html"
-    response = render(template, sent=sent, tab=tab, id=target.id, card_titles=titles, **shown)
+    response = render(template, tab=tab, id=target.id, card_titles=titles, **shown)
     remember(response, f"{part}/{target.id}")
     return response
 
@@ -215,7 +213,6 @@ def gone_page(
     kind: str,
     id_: str | None,
     tab: str,
-    sent: Submission | None,
     error: NotFound,
     describe: Callable[[str, list[Document]], Document | None],
 ) -> Response:
@@ -229,7 +226,7 @@ def gone_page(
     part = f"{kind}s"
     if request.method in SAFE_METHODS and tab != "history":
         return see_other(path_to(part, id_, "history"))
-    return render(f"{part}/gone.html", sent=sent, id=id_, **described, **changes)
+    return render(f"{part}/gone.html", id=id_, **described, **changes)
 
 
 def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from urllib.parse import urlencode
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlencode
 
 from flask import Response, request
 
 from app.console.forms.curl import api_path, curl
-from app.console.forms.declared import Field, Target
+from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, Target
 from app.console.forms.object_names import plain
-from app.console.forms.places import Place, register
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.places import Place
+from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
+from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.pages import blp, path_to, render, required
+from app.console.frame.pages import path_to, redirect_to_action, render, see_other
 from app.console.game.actions import cards, coming_restart, sees_actions
-from app.console.game.forms import RESTART_GAME, SAY, WITHDRAW
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
 from app.console.stores import actions, players
+from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions import asking
+from app.game.actions.asking import EVERYBODY as WORLD
+from app.game.actions.asking import Answer, ask, map_subject, player_subject, send_letter, withdraw
 from app.game.actions.domain import (
     KINDS,
+    LETTER,
     LOOKED_WITHIN,
     RESTART,
     TAKEN_WITHIN,
     WITHDRAWABLE,
+    Recipient,
     is_looking,
 )
-from app.game.actions.schemas import ActionListArgs
+from app.game.actions.schemas import (
+    ActionListArgs,
+    ChatArgs,
+    RestartArgs,
+    WarpArgs,
+    WarpToPlaceArgs,
+)
 from app.http.parser import load
-from app.http.path_converters import path_guid
 
 ARGUMENTS = ActionListArgs()
 KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
@@ -68,13 +82,12 @@ MESSAGES = ListPage(
 )
 
 
-def show_game(_: str = "", sent: Submission | None = None) -> Response:
+def show_game() -> Response:
     found = ACTIONS.find(ACTIONS_SHOWN) if sees_actions() else None
     return render(
         "game/game.html",
         found and found.status,
-        sent=sent,
-        forms=forms_on([RESTART_GAME], Target(path_to("game")), sent),
+        forms=forms_on([RESTART_GAME], Target(path_to("game"))),
         servers=servers(),
         restart=coming_restart(),
         seconds=int(LOOKED_WITHIN.total_seconds()),
@@ -90,16 +103,15 @@ def show_game(_: str = "", sent: Submission | None = None) -> Response:
     )
 
 
-def show_action(_: str, sent: Submission | None, action_id: str) -> Response:
-    id_ = path_guid("id", action_id)
-    (action,) = cards([asking.visible_action(id_)])
+def show_action(action_id: str) -> Response:
+    (action,) = cards([asking.visible_action(action_id)])
+    target = Target(path_to("game", action_id), action_id, withdrawal(action))
     return render(
         "game/action.html",
-        sent=sent,
         action=action,
         seconds=int(TAKEN_WITHIN.total_seconds()),
-        curl=get_curl("actions", id_),
-        forms=forms_on([WITHDRAW], Target(path_to("game", id_), id_, withdrawal(action)), sent),
+        curl=get_curl("actions", action_id),
+        forms=forms_on([WITHDRAW], target),
     )
 
 
@@ -130,28 +142,215 @@ def get_curl(*path: str, **query: str) -> str:
     return curl(base, "GET", f"{api_path(*path)}{'?' if text else ''}{text}")
 
 
-def chat_page(_: str, sent: Submission | None) -> Response:
+def chat_page() -> Response:
     found = MESSAGES.find()
     values = {name: plain(request.args.get(name, "")) for name in ("to", "mapid", "player")}
     return render(
         "game/chat.html",
-        sent=sent,
         actions=found.values,
         next=found.next,
         game_looks=actions.is_game_looking(),
-        forms=forms_on([SAY], Target(path_to("chat"), values=values), sent),
+        forms=forms_on([SAY], Target(path_to("chat"), values=values)),
     )
 
 
-blp.add_url_rule("/game", "show_game", required(Permission.PLAYERS_READ)(show_game))
-register(Place("/game", ("game",), {"": [RESTART_GAME]}, show_game, is_shown_elsewhere=True))
-register(
-    Place(
-        "/game/<action_id>",
-        ("game",),
-        {"": [WITHDRAW]},
-        show_action,
-        needs=(Permission.GAME_ACT,),
-    )
+IN_THE_GAME = "In the game"
+WITHDRAWN = "Until the game takes it, you can withdraw it."
+# The kinds of listeners, and the field that selects one.
+TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
+LABELS = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
+
+
+MAP_FIELD = Field("mapid", "Map", BY_NAME, object_type="map")
+PLAYER_FIELD = Field("player", "Player", BY_NAME, suggest="player")
+X, Y = (
+    Field(axis, axis.upper(), type="number", is_required=False, html={"step": 1}) for axis in "xy"
 )
-register(Place("/chat", ("chat",), {"": [SAY]}, chat_page, needs=(Permission.GAME_ACT,)))
+
+
+def action_forms(part: str, subject: Callable[[Lookup], Recipient]) -> tuple[Form, Form, Form]:
+    """Return the forms that warp, kick and kill a player, or a user's character."""
+    path = f"POST /api/v1/{part}/<key>/admin"
+    warp, kick, kill = (
+        Form(
+            None,
+            f"{kind.capitalize()}…",
+            f"{kind.capitalize()} {{name}}",
+            card=IN_THE_GAME,
+            act=lambda key, kind=kind: ask(kind, subject(key), {}),
+            api=f"{path}/{kind}",
+            about=KINDS[kind].about,
+            needs=(KINDS[kind].permission,),
+            confirm=NOT_UNDONE,
+            takes_key=True,
+        )
+        for kind in ("warp", "kick", "kill")
+    )
+    warp = replace(
+        warp,
+        fields=(MAP_FIELD, Group("halves", (X, Y))),
+        act=partial(warp_somebody, subject),
+        api=lambda sent: f"{path}/{'warptoloc' if has_place(sent) else 'warpto'}",
+    )
+    return warp, kick, kill
+
+
+def warp_somebody(subject: Callable[[Lookup], Recipient], key: Lookup) -> Answer:
+    """Request a warp: to coordinates on a map if they were typed, otherwise to the map."""
+    sent: Any = submitted()
+    sent.args = sent.load(WarpToPlaceArgs() if has_place(sent) else WarpArgs())
+    return ask("warp", subject(key), sent.args)
+
+
+def has_place(sent: Submission) -> bool:
+    return bool(sent.value("x") or sent.value("y"))
+
+
+MESSAGE = Form(
+    None,
+    "Send a message…",
+    "Tell {name}",
+    (Field("Message", "Message", html={"autocomplete": "off"}),),
+    name="message",
+    card=IN_THE_GAME,
+    act=lambda key, args: ask("chat", player_subject(key), args),
+    api="POST /api/v1/chat/direct/<key>",
+    needs=(KINDS["chat"].permission,),
+    about=lambda target: [f"Only {target.name} reads it. {KINDS['chat'].about}"],
+    schema=ChatArgs(),
+    asks_reason=False,
+    takes_key=True,
+)
+
+
+def letter_body(sent: Submission) -> Document:
+    """Return the body for the API: the message, and the item if one is chosen."""
+    body = sent.typed_body() or {}
+    item = {"ItemId": body.get("itemid"), "Quantity": body.get("quantity", 1)}
+    return {"Message": body["Message"], "Items": [item] if item["ItemId"] else []}
+
+
+def deliver(key: Lookup, _: Document) -> Answer:
+    sent: Any = submitted()
+    return send_letter(key, letter_body(sent))
+
+
+SEND_LETTER = replace(
+    MESSAGE,
+    title="Send a letter…",
+    button="Send to {name}",
+    fields=(
+        Field("Message", "Message", type="area", html={"rows": 4}),
+        Field("itemid", "Item", BY_NAME, is_required=False, object_type="item"),
+        Field("quantity", "Quantity", value=1, is_required=False),
+    ),
+    name="letter",
+    act=deliver,
+    api="POST /api/v1/players/<key>/letters",
+    about=lambda target: [f"{target.name} gets it, with the item, when online. {WITHDRAWN}"],
+    schema=LetterForm(),
+    body=letter_body,
+    asks_reason=True,
+)
+WITHDRAW = Form(
+    None,
+    "Withdraw",
+    "{name}",
+    act=withdraw,
+    api="POST /api/v1/actions/<key>/withdraw",
+    needs=(KINDS[LETTER].permission,),
+    asks_reason=False,
+    is_quiet=True,
+    is_offered=lambda at: bool(at.name),
+    lead=lambda action, *_, **__: see_other(path_to("game", action["_id"])),
+)
+RESTART_GAME = Form(
+    None,
+    "Restart the game…",
+    "Restart",
+    (
+        Field("Minutes", "Minutes", "Until the restart; 0 means at once.", value=10),
+        Field("Message", "Message to everybody", html={"autocomplete": "off"}),
+    ),
+    name=RESTART,
+    card=IN_THE_GAME,
+    act=lambda args: ask(RESTART, WORLD, args),
+    api="POST /api/v1/game/restart",
+    needs=(KINDS[RESTART].permission,),
+    about=KINDS[RESTART].about,
+    schema=RestartArgs(),
+    is_danger=True,
+    takes_key=True,
+)
+
+
+def listeners(args: Document) -> Recipient:
+    if args["to"] == PLAYER:
+        return player_subject(Lookup.parse(plain(args["player"])))
+    return map_subject(args["mapid"]) if args["to"] == MAP else WORLD
+
+
+def chat_body(sent: Submission) -> Document:
+    """Return the body for the API: the message, and the colour if one is chosen."""
+    body: Document = {"Message": sent.args.get("Message", sent.value("Message"))}
+    if sent.is_checked("coloured") and sent.args:
+        parts = bytes.fromhex(sent.args["colour"][1:])
+        body["Color"] = {"A": 255, **dict(zip("RGB", parts, strict=True))}
+    return body
+
+
+def say(args: Document) -> Answer:
+    sent: Any = submitted()
+    return ask("chat", listeners(args), chat_body(sent))
+
+
+def chat_api(sent: Submission) -> str:
+    paths = {MAP: "proximity/<mapid>", PLAYER: f"direct/{quote(sent.value('player') or 'PLAYER')}"}
+    return f"POST /api/v1/chat/{paths.get(sent.value('to'), 'global')}"
+
+
+def after_speaking(answer: Answer, sent: Submission) -> Response:
+    """Redirect to the chat, with the same listeners for the next message."""
+    to = sent.args["to"]
+    chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
+    return redirect_to_action(answer, path_to("chat", to=to if chosen else None, **chosen))
+
+
+SAY = Form(
+    None,
+    "Say something",
+    "Say",
+    (
+        Group(
+            "",
+            (
+                Field("to", "To whom", value=EVERYBODY, type="radio", options=lambda: LABELS),
+                replace(MAP_FIELD, is_required=True, only_with=(MAP,)),
+                replace(PLAYER_FIELD, is_required=True, only_with=(PLAYER,)),
+            ),
+            legend="To whom",
+        ),
+        Group(
+            "colour",
+            (
+                Field("coloured", "Choose a colour", type="check"),
+                Field("colour", "", value=COLOUR, type="color", html={"aria-label": "Colour"}),
+            ),
+        ),
+        Field("Message", "Message", KINDS["chat"].about, html={"autocomplete": "off"}),
+    ),
+    name="chat",
+    path="",
+    act=say,
+    api=chat_api,
+    schema=ChatForm(),
+    body=chat_body,
+    layout="say",
+    line="Message",
+    asks_reason=False,
+    takes_key=True,
+    lead=after_speaking,
+)
+Place("/game", {"": [RESTART_GAME]}, show_game, needs=(Permission.PLAYERS_READ,))
+Place("/game/<action_id>", {"": [WITHDRAW]}, show_action, needs=(Permission.GAME_ACT,))
+Place("/chat", {"": [SAY]}, chat_page, needs=(Permission.GAME_ACT,))

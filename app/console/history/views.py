@@ -13,7 +13,7 @@ from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.limits import about_items
 from app.console.forms.object_names import resolve
-from app.console.forms.places import Place, register
+from app.console.forms.places import Place
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import Listed, ListPage, columns
 from app.console.frame.pages import done, local, path_to, render
@@ -43,8 +43,8 @@ UNDO_FILTERS = (
     Field("by", "Changed by"),
     Field("key", "With the key"),
     Field("item", "Item, spell or variable", suggest="item"),
-    Field("from", "From", noun="The time", type="datetime-local"),
-    Field("to", "Before", noun="The time", type="datetime-local"),
+    Field("from", "From", type="datetime-local"),
+    Field("to", "Before", type="datetime-local"),
     Field(
         "operation",
         "What was done",
@@ -74,7 +74,7 @@ def about_history(found: Listed) -> dict[str, Any]:
     is_supported = chosen.keys() <= {one.name for one in UNDO_FILTERS}
     if not (chosen and is_supported and found.values and guard.caller().may(*UNDO_ALL)):
         return {"undo_all": None}
-    return {"undo_all": path_to("batches", "new", kind="changes", **chosen)}
+    return {"undo_all": path_to("batches", "new", "changes", **chosen)}
 
 
 ListPage(
@@ -139,7 +139,7 @@ def object_id(text: str, field: str) -> str:
     raise fault
 
 
-def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
+def entry_page(entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
     (shown,) = table_entries(history.serve([entry]))
     preview, refusal = undo_preview(entry, shown)
@@ -149,12 +149,11 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
     target = Target(path_to("history", entry_id), entry_id)
     return render(
         "history/entry.html",
-        sent=sent,
         entry=shown,
         preview=preview,
         refusal=refusal,
         related=table_entries(history.serve(related.values())),
-        forms=forms_on([offered], target, sent),
+        forms=forms_on([offered], target),
     )
 
 
@@ -180,7 +179,7 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
     return None, refusal
 
 
-def undo(_: Submission, entry_id: str, is_partial: bool = False) -> Applied:
+def undo(entry_id: str, is_partial: bool = False) -> Applied:
     return access.undo(access.entry_to_undo(entry_id), is_partial)
 
 
@@ -196,12 +195,9 @@ UNDO_WHAT_IS_LEFT = replace(
     act=partial(undo, is_partial=True),
     body=lambda _: {"Partial": True},
 )
-register(
-    Place(
-        "/history/<entry_id>",
-        ("history",),
-        {"": [UNDO_CHANGE, UNDO_WHAT_IS_LEFT]},
-        entry_page,
-        needs=(Permission.HISTORY_READ,),
-    )
+Place(
+    "/history/<entry_id>",
+    {"": [UNDO_CHANGE, UNDO_WHAT_IS_LEFT]},
+    entry_page,
+    needs=(Permission.HISTORY_READ,),
 )

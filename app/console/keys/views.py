@@ -7,49 +7,43 @@ from typing import Any
 
 from flask import Response
 
-from app.console.forms.declared import Target
-from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.places import Found, Place
+from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
+from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of
-from app.console.keys.forms import CREATE, FORMS, REVOKE, ROTATE, own
 from app.console.stores import objects, users
 from app.console.users.views import user_page
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
-from app.core.permissions import Permission
+from app.core.permissions import Permission, scope_texts
 from app.core.types import Document
 from app.users.api_keys.management import list_keys
-from app.users.api_keys.operations import CREATE_KEY
+from app.users.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
+from app.users.api_keys.schemas import LONGEST_NAME, OVERLAP_HOURS
 from app.users.oauth.sign_ins import owner
 
 
-def own_keys_page(
-    _: str = "", sent: Submission | None = None, made: Applied | None = None, **__: Any
-) -> Response:
-    account = owner(own())
+def own_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Response:
+    account = owner(key)
     entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
-    shown = keys_part(account, entries, path=path_to("keys"), sent=sent, made=made)
-    return render("keys/own.html", sent=sent, **shown)
+    return render("keys/own.html", **keys_part(account, entries, path_to("keys"), made))
 
 
-def user_keys_page(
-    tab: str, sent: Submission | None, key: Lookup, made: Applied | None = None, **_: Any
-) -> Response:
-    return user_page(tab, sent, key, partial(keys_part, sent=sent, made=made))
+def user_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Response:
+    def content(account: Document, entries: list[Document]) -> Document:
+        return keys_part(account, entries, path_to("users", account["_id"], "keys"), made)
+
+    return user_page("keys", key, content)
 
 
 def keys_part(
-    account: Document,
-    entries: list[Document],
-    sent: Submission | None,
-    made: Applied | None,
-    path: str = "",
-) -> dict[str, Any]:
+    account: Document, entries: list[Document], path: str, made: Applied | None
+) -> Document:
     """Return the part about the keys of an account; path is that of the page."""
-    path = path or path_to("users", account["_id"], "keys")
-    records = list_keys(account["_id"])
+    records, sent = list_keys(account["_id"]), submitted()
     names = objects.names_of({id_ for record in records for id_ in items_of(record)})
     target = partial(Target, record={"Owner": account["_id"]}, entries=entries)
     keys = []
@@ -60,19 +54,17 @@ def keys_part(
                 **record,
                 "HasEnded": record["ExpiresAt"] <= users.now(),
                 "ItemNames": [names.get(id_) or id_ for id_ in items_of(record)],
-                "Forms": forms_on([ROTATE, REVOKE], about, sent, record["Id"]).values(),
+                "Forms": forms_on([ROTATE, REVOKE], about, record["Id"]).values(),
             }
         )
     # A submitted form whose key is not listed: somebody has revoked it meanwhile.
     is_lost = sent and sent.form is not CREATE and all(sent not in key["Forms"] for key in keys)
-    entry = made.entry if made else None
-    is_new = bool(entry and entry["Operation"] == CREATE_KEY.name)
     return {
         "keys": keys,
         "owner_id": account["_id"],
-        "made": made and {"record": made.answer, "is_new": is_new},
+        "made": made,
         "lost": [sent] if is_lost else [],
-        "forms": forms_on([CREATE], target(path), sent),
+        "forms": forms_on([CREATE], target(path)),
     }
 
 
@@ -80,20 +72,100 @@ def items_of(record: Document) -> list[str]:
     return (record["Budget"] or {}).get("Items") or []
 
 
-def find_key(key: Lookup | None = None, key_id: str = "") -> Found:
+def find_key(key: Lookup, key_id: str = "") -> Found:
     """Return the account of a key form as its target, with the name of the key."""
-    account = owner(key or own())
+    account = owner(key)
     names = {record["Id"]: record["Name"] for record in list_keys(account["_id"])}
     if key_id not in names:
         raise NotFound("key", key_id)
     return Found(account["_id"], names[key_id])
 
 
-MANAGE = (Permission.USERS_READ, Permission.USERS_MANAGE)
-PATH, PARTS = "/users/<lookup:key>/keys", ("users", "keys")
-register(
-    Place(
-        "/keys", ("keys",), FORMS, own_keys_page, find_key, "user", needs=(Permission.KEYS_MANAGE,)
-    )
+def show_made(made: Applied, sent: Submission, **path: Any) -> Response:
+    """Show a new key. Its secret is only in the response to the form, never in a URL."""
+    return sent.show(made=made, **path)
+
+
+def endpoint(sent: Submission) -> str:
+    operation: Any = sent.form.operation
+    method, path = operation.route
+    return f"{method} {path}?user={sent.target.record['Owner']}"
+
+
+NAME = Field(
+    "Name",
+    "Name",
+    "What the key is for. History shows this name with each change.",
+    html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
 )
-register(Place(PATH, PARTS, FORMS, user_keys_page, find_key, "user", needs=MANAGE))
+SCOPES = Field("Scopes", "What it may do", type="checks", options=scope_texts)
+DAYS = Field("Days", "Days until it expires", value=KEY_DAYS, is_required=True)
+NETWORKS = Field(
+    "Addresses",
+    "Addresses",
+    "Networks that may use the key, such as 203.0.113.0/24.",
+    html=AS_TYPED,
+)
+BUDGET = (
+    Field("LargestQuantity", "Largest quantity per request"),
+    Field("ItemsPerDay", "Items per day", "The total of all items from midnight to midnight, UTC."),
+    Field(
+        "Items",
+        "Only these items",
+        "Names or ids, one on each line.",
+        type="area",
+        object_type="item",
+        html={"rows": 2, "maxlength": 40000},
+    ),
+)
+HOURS = Field(
+    "OverlapHours", "Hours until the former secret expires", value=OVERLAP_HOURS, is_required=True
+)
+CREATE = Form(
+    CREATE_KEY,
+    "Create a key",
+    "Create the key",
+    (NAME, SCOPES, DAYS, NETWORKS, Group("field", BUDGET, "Budget", "Budget")),
+    path="",
+    api=endpoint,
+    schema=NewKey(),
+    lead=show_made,
+    is_sensitive=True,
+)
+ROTATE = Form(
+    ROTATE_KEY,
+    "Rotate…",
+    "Rotate",
+    (HOURS, DAYS),
+    name="rotate",
+    path="<key_id>/rotate",
+    row="key_id",
+    api=endpoint,
+    about=(
+        "The key gets a new secret, which is shown once. Name, permissions, addresses and budget "
+        "stay the same."
+    ),
+    schema=Rotation(),
+    replaces="Keys.{key_id}",
+    lead=show_made,
+    is_sensitive=True,
+)
+REVOKE = Form(
+    REVOKE_KEY,
+    "Revoke…",
+    "Revoke",
+    name="revoke",
+    path="<key_id>/revoke",
+    row="key_id",
+    api=endpoint,
+    about="Tools that use this key are refused within seconds.",
+    confirm=NOT_UNDONE,
+    # Without the permission to see accounts, nobody sees the entry, even of the own account.
+    notice="revoked",
+    is_sensitive=True,
+)
+FORMS = {"keys": (CREATE, ROTATE, REVOKE)}
+MANAGE = (Permission.USERS_READ, Permission.USERS_MANAGE)
+OWN = (Permission.KEYS_MANAGE,)
+Place("/keys", FORMS, own_keys_page, find_key, "user", needs=OWN, is_own=True)
+Place("/users/<lookup:key>/keys", FORMS, user_keys_page, find_key, "user", needs=MANAGE)

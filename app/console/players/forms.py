@@ -8,9 +8,10 @@ from markupsafe import Markup
 
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target
 from app.console.forms.limits import about_items
-from app.console.game.forms import KICK, KILL, MESSAGE, SEND_LETTER, WARP
+from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
 from app.console.players.slots import preview_lines
 from app.core.operations import Operation
+from app.game.actions.asking import player_subject
 from app.game.player_events.access import restore_item
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.operations import DELETE, RENAME
@@ -27,7 +28,7 @@ VARIABLE = Field("variableid", "Variable", BY_NAME)
 EVENT = Field("event", "Event", type="hidden")
 EVENT_ITEM = Field("item", "Item of the event", value=0, type="hidden")
 VALUE = Field("value", "Value", "A whole number, true or false.")
-NEW_NAME = Field("Name", "New name", noun="The name", html=AS_TYPED)
+NEW_NAME = Field("Name", "New name", html=AS_TYPED)
 
 
 def about_deletion(target: Target) -> Iterable[str]:
@@ -62,13 +63,12 @@ FORMS = {
             preview=preview_lines,
             about=about_items,
         ),
-        *(MESSAGE, SEND_LETTER, WARP, KICK, KILL),
+        *(MESSAGE, SEND_LETTER, *action_forms("players", player_subject)),
         Form(
             RENAME,
             "Rename…",
             "Rename",
             (NEW_NAME,),
-            body=lambda sent: {"Name": sent.value("Name").strip()},
             replaces="Name",
         ),
         Form(
@@ -105,7 +105,7 @@ FORMS = {
             "Give back",
             "Give back",
             (EVENT, EVENT_ITEM, OVERFLOW),
-            act=lambda sent, key: restore_item(key, sent.args),
+            act=restore_item,
             is_offered=lambda _: False,
         ),
     ),

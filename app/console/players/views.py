@@ -9,8 +9,8 @@ from flask import Response, current_app, request
 
 from app.batches.domain import MOST_PLAYERS
 from app.console.forms.declared import Target
-from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission
+from app.console.forms.places import Found, Place
+from app.console.forms.submissions import submitted
 from app.console.frame.lists import Listed, ListPage, columns, search_text
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.frame.subjects import (
@@ -93,12 +93,12 @@ ListPage(
 )
 
 
-def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
+def player_page(tab: str, key: Lookup) -> Response:
     try:
         record, maps = players.get_with_maps(key, *MAPS.get(tab, ()))
     except NotFound as error:
         id_ = key.id or players.get_id_ever(key)
-        return gone_page("player", id_, tab, sent, error, describe_deleted)
+        return gone_page("player", id_, tab, error, describe_deleted)
     (player,) = PLAYERS.cards([record])
     id_, account = player["Id"], player["Account"]
     changes = changes_on_tab("player", id_, tab)
@@ -106,7 +106,7 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     shown = {"player": player, "owner": owner, "tabs": FORMS, **changes}
     content: dict[str, Any] = {}
     if tab == "items":
-        content = items_content(maps, id_, sent)
+        content = items_content(maps, id_)
     elif tab == "spells":
         known = spells.known_spells(maps["Spells"])
         content = {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
@@ -119,7 +119,7 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     values = {"itemid": content.get("chosen", "")}
     entries = changes["entries"]
     target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
-    return subject_page(tab, sent, target, FORMS[tab], **shown, **content)
+    return subject_page(tab, target, FORMS[tab], **shown, **content)
 
 
 def describe_deleted(_: str, entries: list[Document]) -> Document | None:
@@ -133,8 +133,8 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
     return {"name": name, "deletion": deletion}
 
 
-def items_content(held: Document, id_: str, sent: Submission | None) -> dict[str, Any]:
-    sizes = current_app.config
+def items_content(held: Document, id_: str) -> dict[str, Any]:
+    sizes, sent = current_app.config, submitted()
     inventory = slot_records(held["Inventory"], sizes["INVENTORY_SIZE"])
     bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
     bag = opened_bag()
@@ -182,16 +182,12 @@ MAPS = {
     "variables": ("Variables",),
     "notes": ("Notes",),
 }
-PATH = "/players/<player:key>"
-register(
-    Place(
-        PATH,
-        ("players",),
-        FORMS,
-        player_page,
-        find_player,
-        "player",
-        needs=NEEDS,
-        tab_needs={"history": (Permission.HISTORY_READ,)},
-    )
+Place(
+    "/players/<player:key>",
+    FORMS,
+    player_page,
+    find_player,
+    "player",
+    needs=NEEDS,
+    tab_needs={"history": (Permission.HISTORY_READ,)},
 )

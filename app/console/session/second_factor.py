@@ -11,9 +11,10 @@ from pyotp.totp import TOTP
 
 from app.auth import guard
 from app.console.forms.declared import Form, Target
-from app.console.forms.places import Place, register
-from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.pages import SERVICE, path_to, render, see_other
+from app.console.forms.places import Place
+from app.console.forms.reading import posted
+from app.console.forms.submissions import Submission, forms_on, submitted
+from app.console.frame.pages import SERVICE, path_to, render
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
 from app.console.stores import users
@@ -37,20 +38,17 @@ from app.users.second_factor.operations import (
 GROUP = 4
 
 
-def second_factor_page(
-    _: str, sent: Submission | None, made: RecoveryCodes | None = None, **__: Any
-) -> Response:
+def second_factor_page(made: RecoveryCodes | None = None) -> Response:
     caller = guard.caller()
     user = users.get(Lookup.parse(caller.id), FIELD)
     record = {"IsOn": has_factor(user)}
     shown: dict[str, Any] = {"left": recovery_codes_left(user) if record["IsOn"] else 0}
     if not record["IsOn"]:
-        shown |= proposal_part(caller.id, caller.name, sent)
+        shown |= proposal_part(caller.id, caller.name)
     target = Target(path_to("second-factor"), caller.id, caller.name, record)
     return render(
         "session/second_factor.html",
-        sent=sent,
-        forms=forms_on(FORMS, target, sent),
+        forms=forms_on(FORMS, target),
         is_on=record["IsOn"],
         is_needed=caller.rights.needs_second_factor,
         made=made,
@@ -58,11 +56,12 @@ def second_factor_page(
     )
 
 
-def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str, Any]:
+def proposal_part(user_id: str, name: str) -> dict[str, Any]:
     """Return the new secret as text and as a QR code; a refused form keeps its secret."""
     # Here, because otherwise every start of the program would take a tenth of a second longer.
     import segno
 
+    sent = submitted()
     secret, sealed = propose(user_id, sent.value("state") if sent else "")
     issuer = " ".join(dict.fromkeys([SERVICE, setting("GAME_NAME")]))
     uri = TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
@@ -73,18 +72,23 @@ def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str,
     return {"state": sealed, "uri": uri, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
 
 
-def switch_on(sent: Submission) -> RecoveryCodes:
+def switch_on() -> RecoveryCodes:
     """Set the second factor up, and end the sign-ins that began without it, but for this one."""
-    args = guard.caller().id, sent.value("state"), sent.value("code")
+    fields = posted()
+    args = guard.caller().id, fields.get("state", ""), typed_code()
     made = set_up(*args, intent(SET_UP_FACTOR))
     if not made.applied.replayed:
         session.end_others()
     return made
 
 
-def show_codes(made: RecoveryCodes, sent: Submission, **_: Any) -> Response:
+def typed_code() -> str:
+    return posted().get("code", "")
+
+
+def show_codes(made: RecoveryCodes, _: Submission) -> Response:
     """Show new recovery codes. They are only in the response to the form, never in a URL."""
-    return sent.show(None, made=made)
+    return second_factor_page(made)
 
 
 FIRST_CODE = replace(CODE, hint="The six digits that your app shows.")
@@ -110,9 +114,7 @@ NEW_CODES = Form(
     (CODE,),
     name="recovery-codes",
     about="The former recovery codes stop working.",
-    act=lambda sent: renew_recovery_codes(
-        guard.caller().id, sent.value("code"), intent(RENEW_RECOVERY_CODES)
-    ),
+    act=lambda: renew_recovery_codes(guard.caller().id, typed_code(), intent(RENEW_RECOVERY_CODES)),
     asks_reason=False,
     is_offered=lambda target: bool(target.record["IsOn"]),
     lead=show_codes,
@@ -124,11 +126,11 @@ SWITCH_OFF = Form(
     (CODE,),
     name="switch-off",
     about="Your password alone signs you in then.",
-    act=lambda sent: switch_off(guard.caller().id, sent.value("code"), intent(SWITCH_OFF_FACTOR)),
+    act=lambda: switch_off(guard.caller().id, typed_code(), intent(SWITCH_OFF_FACTOR)),
     asks_reason=False,
     is_danger=True,
     is_offered=lambda target: bool(target.record["IsOn"]),
-    lead=lambda *_, **__: see_other(path_to("second-factor", done="factor-off")),
+    notice="factor-off",
 )
 FORMS = (SET_UP, NEW_CODES, SWITCH_OFF)
-register(Place("/second-factor", ("second-factor",), {"": FORMS}, second_factor_page))
+Place("/second-factor", {"": FORMS}, second_factor_page)

@@ -13,7 +13,7 @@ from flask import Response, request, url_for
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import REFUSALS as FORM_REFUSALS
-from app.console.forms.places import Place, attempt, register
+from app.console.forms.places import Place, attempt
 from app.console.forms.reading import posted
 from app.console.forms.schemas import Acceptance
 from app.console.forms.submissions import Submission, forms_on
@@ -21,7 +21,7 @@ from app.console.frame.pages import PREFIX, blp, local, path_to, render, require
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door, refuse
 from app.console.stores import cursors, users
-from app.console.users.forms import PASSWORD_FIELDS
+from app.console.users.forms import END_SIGN_IN, PASSWORD_FIELDS
 from app.core.errors import Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.permissions import SignedIn
@@ -30,7 +30,7 @@ from app.http.context import current, setting
 from app.storage.limits import Marks
 from app.users.invitations import accept
 from app.users.oauth.domain import TokenRefused
-from app.users.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
+from app.users.oauth.sign_ins import authenticate, list_sign_ins
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
 from app.users.openid.provider import Provider
 from app.users.openid.sign_ins import sign_in as openid_sign_in
@@ -235,7 +235,7 @@ def accept_invitation() -> Response:
     def choose() -> bool:
         session.require_own_form(session.VISIT_COOKIE)
         args = sent.load(Acceptance())
-        accept(args["invitation"], hashlib.sha256(args["new"].encode()).hexdigest())
+        accept(args["invitation"], args["new"])
         return True
 
     if request.method not in session.SAFE_METHODS:
@@ -254,27 +254,17 @@ def sign_out() -> Response:
     return response
 
 
-def own_sign_ins_page(_: str, sent: Submission | None, **__: Any) -> Response:
-    own = guard.caller().id
-    found = list_sign_ins(Lookup.parse(own), PAGE_SIZE, request.args.get("after", ""))
+def own_sign_ins_page(key: Lookup, **_: Any) -> Response:
+    found = list_sign_ins(key, PAGE_SIZE, request.args.get("after", ""))
     present = session.current_session()
     return render(
         "session/sign_ins.html",
-        sent=sent,
         sign_ins=found.values,
         next=cursors.write(found.next),
         present=present.chain if present else None,
-        forms=forms_on([END_OWN_SIGN_IN], Target(PREFIX, own), sent),
+        forms=forms_on([END_OWN_SIGN_IN], Target(PREFIX, guard.caller().id)),
     )
 
 
-END_OWN_SIGN_IN = Form(
-    None,
-    "End",
-    "End",
-    path="<sign_in_id>/end",
-    act=lambda _, sign_in_id: end_sign_in(Lookup.parse(guard.caller().id), sign_in_id),
-    api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
-    lead=lambda *_, **__: see_other(path_to("sign-ins", done="ended")),
-)
-register(Place("/sign-ins", ("sign-ins",), {"": [END_OWN_SIGN_IN]}, own_sign_ins_page))
+END_OWN_SIGN_IN = replace(END_SIGN_IN, path="<sign_in_id>/end")
+Place("/sign-ins", {"": [END_OWN_SIGN_IN]}, own_sign_ins_page, is_own=True)

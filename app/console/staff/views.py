@@ -5,35 +5,48 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from flask import Response
 
 from app.auth import guard
-from app.console.forms.declared import Target
-from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.declared import AS_TYPED, CHECKED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.places import Found, Place
+from app.console.forms.submissions import forms_on
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.pages import PAGE_SIZE, path_to, render
+from app.console.frame.pages import PAGE_SIZE, done, path_to, render
 from app.console.frame.subjects import moment_of, text_of
 from app.console.history.tables import changes_of
-from app.console.staff.forms import (
-    CHANGE,
-    CREATE,
-    INVITE_FORM,
-    PERSON_FORMS,
-    PREFIX,
-    REMOVE,
-    role_text,
-    role_values,
-    why_role_is_closed,
-)
 from app.console.stores import history, roles, staff, users
+from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
-from app.core.permissions import RIGHTS, Permission, all_role_names, role_names
+from app.core.permissions import (
+    LIMIT_NAMES,
+    NAMES,
+    RIGHTS,
+    Permission,
+    Rights,
+    all_role_names,
+    lacking,
+    limits_of,
+    permissions_of_role,
+    role_names,
+)
 from app.core.types import Document
+from app.http.intents import intent
 from app.users.second_factor.domain import has_factor
-from app.users.staff.domain import public_role, public_staff
+from app.users.staff import operations
+from app.users.staff.domain import NAME_RULE, public_role, public_staff, require_given
+from app.users.staff.operations import (
+    CHANGE_ROLE,
+    CREATE_ROLE,
+    DISABLE_ACCOUNT,
+    ENABLE_ACCOUNT,
+    INVITE,
+    REMOVE_ROLE,
+    SET_ROLES,
+)
 from app.users.staff.store import WAYS_IN
 
 WEEK = timedelta(days=7)
@@ -41,12 +54,11 @@ READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Invitation", "Keys", "SecondFactor
 NEEDS = (Permission.STAFF_MANAGE,)
 
 
-def staff_page(_: str, sent: Submission | None) -> Response:
+def staff_page() -> Response:
     return render(
         "staff/list.html",
-        sent=sent,
         people=people(staff.walk(*READS)),
-        forms=forms_on([INVITE_FORM], Target(path_to("staff")), sent),
+        forms=forms_on([INVITE_FORM], Target(path_to("staff"))),
     )
 
 
@@ -81,21 +93,19 @@ def person(user: Document, known: Container[str]) -> Document:
     }
 
 
-def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
+def person_page(key: Lookup) -> Response:
     (shown,) = people([users.get(key, *READS)])
     id_ = shown["Id"]
     changes = changes_of("user", id_, PAGE_SIZE)
-    held = {f"{PREFIX}{name}": True for name in shown["Roles"]}
+    held = {f"{CHECKED}{name}": True for name in shown["Roles"]}
     path = path_to("staff", id_)
     target = Target(path, id_, shown["Name"], shown, changes["entries"], held)
-    forms = forms_on(PERSON_FORMS, target, sent)
     titles = list(dict.fromkeys(form.card_title for form in PERSON_FORMS))
     return render(
         "staff/person.html",
-        sent=sent,
         person_shown=shown,
         card_titles=titles,
-        forms=forms,
+        forms=forms_on(PERSON_FORMS, target),
         **changes,
     )
 
@@ -111,12 +121,12 @@ def listed_roles() -> list[Document]:
     ]
 
 
-def roles_page(_: str, sent: Submission | None) -> Response:
-    forms = forms_on([CREATE], Target(path_to("roles")), sent)
-    return render("staff/roles.html", sent=sent, roles=listed_roles(), forms=forms)
+def roles_page() -> Response:
+    forms = forms_on([CREATE], Target(path_to("roles")))
+    return render("staff/roles.html", roles=listed_roles(), forms=forms)
 
 
-def role_page(_: str, sent: Submission | None, role: str) -> Response:
+def role_page(role: str) -> Response:
     found = roles.get(role)
     changes = changes_of("role", role, PAGE_SIZE)
     path = path_to("roles", role)
@@ -125,13 +135,12 @@ def role_page(_: str, sent: Submission | None, role: str) -> Response:
     holders = [user for user in staff.walk("Name", *RIGHTS) if role in all_role_names(user)]
     return render(
         "staff/role.html",
-        sent=sent,
         role=role,
         why=why,
         found=public_role(found),
         text=role_text(found),
         holders=[{"Id": user["_id"], "Name": text_of(user.get("Name"))} for user in holders],
-        forms=forms_on([CHANGE, REMOVE], target, sent),
+        forms=forms_on([CHANGE, REMOVE], target),
         **changes,
     )
 
@@ -161,26 +170,175 @@ ListPage(
     lambda *_: CursorPage(listed_roles(), None),
     columns("Name Text Count NeedsFactor"),
 )
-place = partial(Place, needs=NEEDS)
-register(place("/staff", ("staff",), {"all": [INVITE_FORM]}, staff_page))
-register(
-    place(
-        "/staff/<lookup:key>",
-        ("staff",),
-        {"person": PERSON_FORMS},
-        person_page,
-        find_person,
-        "user",
+
+
+# The permissions in the order of a form, by what they are about.
+GROUPS = {
+    "Look": (
+        *("players.read", "leaderboard.read", "history.read", "users.read", "users.find"),
+        "health.read",
+    ),
+    "Change players": (
+        *("items.move", "players.change", "players.rename", "players.delete", "notes.write"),
+        *("game.act", "objects.change"),
+    ),
+    "Help and moderate people": (
+        *("moderate.kick", "moderate.mute", "moderate.ban", "notes.users"),
+        *("users.change", "users.manage"),
+    ),
+    "Undo and batches": ("undo.own", "undo.any", "batches.plan", "batches.run", "approve"),
+    "Personal data": ("privacy.export", "privacy.erase"),
+    "Keys and staff": ("keys.manage", "staff.manage"),
+}
+NO_LIMIT = "Empty: no limit."
+LIMITS = {
+    "LargestQuantity": "Most of an item at once",
+    "ItemsPerDay": "Most items a day",
+    "RowsPerBatch": "Most rows in a batch",
+}
+LIMIT_TEXTS = ("{:,} at once", "{:,} items a day", "{:,} rows")
+
+
+def role_texts() -> dict[str, str]:
+    """Return all roles with what they may do, in short."""
+    return {name: role_text(role) for name, role in roles.all().items()}
+
+
+def role_text(role: Document) -> str:
+    count, limits = len(permissions_of_role(role)), limits_of(role.get("Limits"))
+    told = [text.format(most) for text, most in zip(LIMIT_TEXTS, limits, strict=True) if most]
+    permissions = f"{count} permission{'' if count == 1 else 's'}"
+    return f"{permissions}; at most {', '.join(told)}" if told else permissions
+
+
+def why_role_is_closed(name: str) -> str:
+    """Return why the caller cannot give a role; empty if they can."""
+    try:
+        require_given(guard.caller().rights, roles.all()[name])
+    except QuartermasterError as error:
+        return str(error)
+    return ""
+
+
+def why_permission_is_closed(name: str) -> str:
+    lacks = lacking(guard.caller().rights, Rights(frozenset({NAMES[name]})))
+    return "You do not have it yourself." if lacks else ""
+
+
+def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: NAMES[name].about for name in names}
+
+
+def role_values(role: Document) -> dict[str, Any]:
+    """Return the initial values of the form of a role."""
+    limits = dict(zip(LIMIT_NAMES, limits_of(role.get("Limits")), strict=True))
+    held = {f"{CHECKED}{permission.value}": True for permission in permissions_of_role(role)}
+    return {**held, **limits, "NeedsSecondFactor": role.get("NeedsSecondFactor") is True}
+
+
+def is_open(target: Target) -> bool:
+    return bool(target.record["IsPeer"])
+
+
+staff_form = partial(Form, is_sensitive=True)
+ROLES = Field("Roles", "Roles", type="checks", options=role_texts, closed=why_role_is_closed)
+PERMISSIONS = tuple(
+    Field(
+        "Permissions",
+        group,
+        type="checks",
+        options=partial(permission_texts, names),
+        closed=why_permission_is_closed,
     )
+    for group, names in GROUPS.items()
 )
-register(place("/roles", ("roles",), {"all": [CREATE]}, roles_page))
-register(
-    place(
-        "/roles/<role>",
-        ("roles",),
-        {"role": [CHANGE, REMOVE]},
-        role_page,
-        find_role,
-        "role",
-    )
+NUMBERS = Group(
+    "field", tuple(Field(*limit, NO_LIMIT) for limit in LIMITS.items()), "Limits", "Limits"
 )
+FACTOR = Field("NeedsSecondFactor", "Those who have it need a second factor to sign in")
+PARTS: tuple[Field | Group, ...] = (*(Group("", (one,)) for one in PERMISSIONS), NUMBERS, FACTOR)
+INVITE_FORM = staff_form(
+    INVITE,
+    "Invite a colleague…",
+    "Send the invitation",
+    (
+        Field("Name", "Username", "2 to 20 letters or digits.", html=AS_TYPED),
+        Field("Email", "Email address", type="email", html={"autocomplete": "off"}),
+        ROLES,
+    ),
+    path="",
+    card="Invite",
+    view="invite_staff",
+    about="Makes an account, and mails a link to choose a password. The link works once.",
+)
+SET_ROLES_FORM = staff_form(
+    SET_ROLES,
+    "Change the roles",
+    "Set the roles",
+    (ROLES,),
+    name="roles",
+    replaces="Roles",
+    is_offered=is_open,
+)
+AGAIN = staff_form(
+    INVITE,
+    "Invitation",
+    "Send the invitation again",
+    name="invite-again",
+    path="invite",
+    act=lambda key: operations.invite_again(key, intent(INVITE)),
+    view="invite_staff_again",
+    about="Mails a new link. The former one stops working.",
+    is_offered=lambda target: is_open(target) and target.record["IsInvited"],
+)
+DISABLE = staff_form(
+    DISABLE_ACCOUNT,
+    "Disable…",
+    "Disable {name}",
+    name="disable",
+    card="Disable",
+    about="Sign-ins, tokens and keys stop working within seconds. The person can still play.",
+    confirm="You can enable the account again.",
+    is_offered=lambda target: is_open(target) and not target.record["IsDisabled"],
+)
+ENABLE = staff_form(
+    ENABLE_ACCOUNT,
+    "Enable",
+    "Enable {name}",
+    name="enable",
+    card="Enable",
+    is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
+)
+CREATE = staff_form(
+    CREATE_ROLE,
+    "Make a role…",
+    "Make the role",
+    (Field("Name", "Name", NAME_RULE, html=AS_TYPED), *PARTS),
+    path="",
+    card="New role",
+)
+CHANGE = staff_form(
+    CHANGE_ROLE,
+    "What it may do",
+    "Save",
+    PARTS,
+    name="change",
+    about="Everybody who has the role notices within seconds.",
+    replaces="",
+    is_offered=is_open,
+)
+REMOVE = staff_form(
+    REMOVE_ROLE,
+    "Remove this role…",
+    "Remove {name}",
+    name="remove",
+    about="Those who have it lose what it allowed.",
+    confirm=NOT_UNDONE,
+    is_offered=is_open,
+    lead=lambda applied, *_, **__: done(applied, path_to("roles")),
+)
+PERSON_FORMS = (SET_ROLES_FORM, AGAIN, DISABLE, ENABLE)
+Place("/staff", {"all": [INVITE_FORM]}, staff_page, needs=NEEDS)
+Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, find_person, "user", needs=NEEDS)
+Place("/roles", {"all": [CREATE]}, roles_page, needs=NEEDS)
+Place("/roles/<role>", {"": [CHANGE, REMOVE]}, role_page, find_role, "role", needs=NEEDS)

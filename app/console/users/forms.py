@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import replace
 
 from flask import Response, request
 from markupsafe import Markup
 
-from app.approvals.access import ask
 from app.auth import guard
-from app.auth.execution import execute
 from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import done, path_to, redirect_with_notice, see_other
-from app.console.game.forms import KICK, KILL, WARP
+from app.console.frame.pages import done, path_to, see_other
+from app.console.game.views import action_forms
 from app.console.players.forms import note_form
 from app.core.changes import Applied
 from app.core.naming import Lookup
 from app.core.penalties import BAN, MUTE, Penalty
 from app.core.permissions import Permission, role_names
-from app.core.types import Document
+from app.game.actions.asking import user_subject
 from app.http import tracing
 from app.http.masking import MASK
 from app.privacy.domain import ErasureUnderWay
@@ -40,13 +37,7 @@ MANAGE = (Permission.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
 PASSWORD_FIELDS = (
     Field("new", "New password", "8 characters or more.", type="password", html=NEW_PASSWORD),
-    Field(
-        "again",
-        "Repeat the password",
-        noun="The repeated password",
-        type="password",
-        html=NEW_PASSWORD,
-    ),
+    Field("again", "Repeat the password", type="password", html=NEW_PASSWORD),
 )
 
 ABOUT_MAIL = Markup(
@@ -60,11 +51,6 @@ STAYS = Markup(
     "<b>Kept:</b> history, with ids and without names, because changes of items must stay "
     "traceable; and the ids, so that a restored backup does not bring the person back."
 )
-
-
-def penalty_body(sent: Submission) -> Document:
-    """Return the body of a ban or a mute, which also contains the reason."""
-    return {**(sent.typed_body() or {}), "reason": sent.value("reason")}
 
 
 def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
@@ -85,11 +71,10 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
         IMPOSE[penalty],
         f"{verb.capitalize()}…",
         f"{verb.capitalize()} {{name}}",
-        (Field("duration", "Days", value=7, noun="The number of days"),),
+        (Field("duration", "Days", value=7),),
         view=f"{verb}_user",
         card="Moderation",
         is_offered=lambda target: target.record["may_punish"] and not target.record[flag],
-        body=penalty_body,
         replaces="",
     )
     return lift, impose
@@ -100,19 +85,12 @@ def is_settable(target: Target) -> bool:
     return not role_names(target.record)
 
 
-def change_password(sent: Submission, key: Lookup) -> Applied:
-    # Clients send the SHA-256 of a password; the service stores the argon2 hash of that.
-    sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
-    return execute(CHANGE_PASSWORD, key, {"new": sha256})
-
-
-def erase_user(sent: Submission, key: Lookup) -> Document:
+def after_erasure(applied: Applied, _: Submission, key: Lookup) -> Response:
     # The log line of this request is written after the erasure, so it must not contain the name.
     tracing.note(path=request.path.replace(key.text, MASK))
-    user_id = execute(ERASE_USER, key, {"Confirm": sent.args["Confirm"].strip()}).answer
     with suppress(ErasureUnderWay):
-        finish(user_id)
-    return {"_id": user_id}
+        finish(applied.answer)
+    return see_other(path_to("users", applied.answer, "history"))
 
 
 def after_reset(applied: Applied, _: Submission, key: Lookup) -> Response:
@@ -136,9 +114,7 @@ PASSWORD = Form(
     name="password",
     card="Password",
     needs=MANAGE,
-    act=change_password,
     view="manage_password",
-    body=lambda _: {"new": "SHA-256-OF-THE-PASSWORD"},
     schema=NewPassword(),
     # A password manager must not save it for the signed-in user.
     template="users/password_fields.html",
@@ -169,15 +145,13 @@ ERASE = Form(
     "Erase this person…",
     "Erase {name}",
     card="Personal data",
-    act=erase_user,
-    body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
     about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
     schema=ERASE_USER.arguments,
     is_offered=lambda target: target.id != guard.caller().id,
     confirm="What was erased cannot be brought back.",
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
-    lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),
+    lead=after_erasure,
     is_sensitive=True,
 )
 MAIL_CODE = Form(
@@ -210,7 +184,6 @@ SIGN_IN = Form(
     (Field("Email", "New email address", "Only if the former is lost.", type="email"),),
     card="Password",
     needs=RESET_FACTOR.permissions,
-    act=lambda sent, key: ask(RESET_SIGN_IN.name, key.text, sent.args)[0],
     api="POST /api/v1/approvals",
     body=lambda sent: {
         **{"Operation": RESET_SIGN_IN.name, "Subject": sent.target.id},
@@ -224,7 +197,7 @@ SIGN_IN = Form(
         and bool(guard.caller().rights.roles)
     ),
     is_sensitive=True,
-    lead=lambda asked, *_, **__: redirect_with_notice("asked", path_to("approvals", asked["_id"])),
+    is_request=True,
 )
 SIGN_OUT = Form(
     REVOKE_TOKENS,
@@ -240,13 +213,14 @@ END_SIGN_IN = Form(
     "End",
     "End",
     path="sign-ins/<sign_in_id>/end",
-    act=lambda _, key, sign_in_id: end_sign_in(key, sign_in_id),
+    act=end_sign_in,
     api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
-    lead=lambda user, *_, **__: see_other(path_to("users", user["_id"], "sign-ins", done="ended")),
+    notice="ended",
 )
 FORMS = {
     "account": (
-        *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted"), WARP, KICK, KILL),
+        *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted")),
+        *action_forms("users", user_subject),
         *(MAIL_CODE, PASSWORD, RESET, SIGN_IN, EMAIL, ERASE),
     ),
     "history": (),

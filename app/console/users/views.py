@@ -11,8 +11,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import Target
-from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission
+from app.console.forms.places import Found, Place
 from app.console.frame.lists import Columns, ListPage, columns, window_of
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, required, see_other
 from app.console.frame.subjects import (
@@ -98,14 +97,12 @@ for state, penalty in (("banned", BAN), ("muted", MUTE)):
     )
 
 
-def user_page(
-    tab: str, sent: Submission | None, key: Lookup, content: Content | None = None, **_: Any
-) -> Response:
+def user_page(tab: str, key: Lookup, content: Content | None = None, **_: Any) -> Response:
     """Show a tab about a user; its content may come from another module."""
     try:
         user = user_card(users.get(key, *READS))
     except NotFound as error:
-        return gone_page("user", key.id, tab, sent, error, describe_erased)
+        return gone_page("user", key.id, tab, error, describe_erased)
     id_ = user["_id"]
     changes = changes_on_tab("user", id_, tab)
     facts = account_facts(user)
@@ -123,7 +120,7 @@ def user_page(
     record = {**user, **facts["penalties"], **facts}
     target = Target(path_to("users", id_), id_, user["Name"], record, changes["entries"])
     shown = {"tabs": TABS, **changes, **facts}
-    return subject_page(tab, sent, target, FORMS.get(tab, ()), **shown)
+    return subject_page(tab, target, FORMS.get(tab, ()), **shown)
 
 
 def describe_erased(id_: str, entries: list[Document]) -> Document | None:
@@ -155,20 +152,14 @@ def find_user(key: Lookup, **_: Any) -> Found:
     return Found(card["_id"], card["Name"])
 
 
-register(
-    Place(
-        "/users/<lookup:key>",
-        ("users",),
-        FORMS,
-        user_page,
-        find_user,
-        "user",
-        needs=NEEDS,
-        tab_needs={
-            "history": (Permission.HISTORY_READ,),
-            "sign-ins": (Permission.USERS_MANAGE,),
-        },
-    )
+Place(
+    "/users/<lookup:key>",
+    FORMS,
+    user_page,
+    find_user,
+    "user",
+    needs=NEEDS,
+    tab_needs={"history": (Permission.HISTORY_READ,), "sign-ins": (Permission.USERS_MANAGE,)},
 )
 
 

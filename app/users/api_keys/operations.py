@@ -36,5 +36,4 @@ REVOKE_KEY = account_operation(
     requires=(owner,),
     run=revoke_key,
     needs=NEEDS,
-    notice="Revoked the key {Name} of {whom}.",
 )

@@ -78,8 +78,10 @@ class KeyArgs(Schema):
             "include several."
         ),
     )
+    # The rule of a new key records it: two attempts with a form have different times.
     ExpiresAt = Moment(
         **OPTIONAL,
+        unrecorded=True,
         metadata={"example": None},
         description="When it expires; by default in 90 days.",
     )
