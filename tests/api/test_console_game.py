@@ -321,9 +321,7 @@ def test_players_online_have_a_list(staff, player, world):
     page = staff.get("/players/online")
     assert "Aladric" in page.text
     assert "Amelia" not in page.text
-    for number in ("1", "-1", "x", "9" * 30):
-        staff.read(f"/players/online?page={number}")
-    assert "Aladric" not in staff.get("/players/online?page=1").text
+    staff.read("/players/online?after=x", 400)
 
 
 def test_the_list_of_actions_has_filters_and_pages(staff, player, world, db):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -64,7 +64,6 @@ from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.http.uploads import form_file, is_form_with_file
-from app.storage.bulk import batches as in_chunks
 
 ROW_ARGUMENTS = RowListArgs()
 VERDICT_TABS = ("", *VERDICTS, "replanned")
@@ -369,17 +368,14 @@ def typed_filters(sent: Submission) -> dict[str, str]:
     return {name: text for name, text in {**typed, **utc}.items() if text}
 
 
-def distinct(listed: list[str]) -> Iterator[str]:
-    """Yield one line per player: a pasted list may name a player twice, by name and by id."""
-    seen: set[str | None] = set()
-    for chunk in in_chunks(listed):
-        keys = [Lookup.parse(line) for line in chunk]
-        found = players.identify_many(keys)
-        for line, key in zip(chunk, keys, strict=True):
-            who = found[key].id if key in found else key.id or key.name_key
-            if who not in seen:
-                seen.add(who)
-                yield line
+def distinct(listed: list[str]) -> list[str]:
+    """Return one line per player: a pasted list may name a player twice, by name and by id."""
+    keys = [Lookup.parse(line) for line in listed]
+    found = players.identify_many(keys)
+    named: dict[str | None, str] = {}
+    for line, key in zip(listed, keys, strict=True):
+        named.setdefault(found[key].id if key in found else key.id or key.name_key, line)
+    return [*named.values()]
 
 
 def about_found(target: Target) -> Iterable[str]:

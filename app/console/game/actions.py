@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.auth import guard
+from app.console.history.sentences import GUID
 from app.console.stores import actions, objects
 from app.core.permissions import Permission
 from app.core.texts import Names, name_of, short_text
@@ -28,12 +29,8 @@ def cards(found: Iterable[Document]) -> list[Document]:
     """Return actions as pages show them, with the names of maps."""
     now = actions.now()
     records = [public_action(action, now) for action in found]
-    ids: list[Any] = []
-    for record in records:
-        ids += [record["Arguments"].get("MapId"), *(i.get("ItemId") for i in _items(record))]
-        ids += [record["Subject"]["Id"]] if record["Subject"]["Kind"] == "map" else []
-    known = {id_ for id_ in ids if isinstance(id_, str)}
-    names = objects.names_of(known) if known else {}
+    ids = GUID.findall(str([(record["Subject"], record["Arguments"]) for record in records]))
+    names = objects.names_of(ids) if ids else {}
     shown = []
     for record in records:
         is_pending = record["State"] in PENDING
@@ -51,11 +48,6 @@ def cards(found: Iterable[Document]) -> list[Document]:
         }
         shown.append({**record, **words})
     return shown
-
-
-def _items(action: Document) -> list[Document]:
-    items = action["Arguments"].get("Items")
-    return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
 
 
 def whom(subject: Document, names: Names) -> str:
@@ -77,9 +69,11 @@ def what_and_order(action: Document, somebody: str, names: Names) -> tuple[str, 
     if kind == GUILD_VARIABLE:
         return "Set a variable", f"set a variable of {somebody}"
     if kind in ("chat", LETTER):
+        items = arguments.get("Items")
         given = [
             f"{short_text(item.get('Quantity'))} {name_of(item.get('ItemId'), names)}"
-            for item in _items(action)
+            for item in (items if isinstance(items, list) else [])
+            if isinstance(item, dict)
         ]
         verb = "deliver" if kind == LETTER else "say"
         to = f"all on {somebody}" if action["Subject"]["Kind"] == "map" else somebody

@@ -12,7 +12,7 @@ from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place
 from app.console.forms.submissions import submitted
 from app.console.frame.lists import Listed, ListPage, columns, search_text
-from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
+from app.console.frame.pages import path_to
 from app.console.frame.subjects import (
     PLAYERS,
     changes_on_tab,
@@ -43,26 +43,17 @@ from app.users.notes import domain as notes
 
 # The most slots of a bag on a page: a page with thousands of slots is useless.
 MOST_SLOTS = 200
-LONGEST_PAGE_NUMBER = 6
 
 
-def find_online(page: int, size: int) -> Page:
-    """Find the players who are online, by page numbers: this list has no cursor.
+def find_online(wanted: Document, size: int) -> Page:
+    """Find the players who are online. A cursor of this list is the number of a page.
 
-    In a file, those who come and go meanwhile may be missing.
+    On later pages, and in a file, those who come and go meanwhile may be missing.
     """
+    page = decimal(cursors.read(wanted.get("after", "")).decode(errors="replace")) or 0
     found = players.list_online(Window(page, size, size))
     following = str(page + 1).encode() if (page + 1) * size < found.total else None
     return Page(found.total, PLAYERS.cards(found.values), following)
-
-
-@blp.get("/players/online")
-@required(Permission.PLAYERS_READ)
-def list_online_players() -> Response:
-    text = request.args.get("page", "")
-    page = (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
-    found = find_online(page, PAGE_SIZE)
-    return render("players/online.html", found=found, next=page + 1 if found.next else None)
 
 
 def about_players(found: Listed) -> dict[str, Any]:
@@ -88,8 +79,9 @@ ListPage(
 ListPage(
     "/players/online",
     NEEDS,
-    lambda wanted, size: find_online(int(cursors.read(wanted.get("after", "")) or 0), size),
+    find_online,
     COLUMNS,
+    template="players/online.html",
 )
 
 

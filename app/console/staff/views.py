@@ -18,6 +18,7 @@ from app.console.frame.pages import PAGE_SIZE, done, path_to, render
 from app.console.frame.subjects import moment_of, text_of
 from app.console.history.tables import changes_of
 from app.console.stores import history, roles, staff, users
+from app.console.users.views import find_user
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
@@ -143,11 +144,6 @@ def role_page(role: str) -> Response:
         forms=forms_on([CHANGE, REMOVE], target),
         **changes,
     )
-
-
-def find_person(key: Lookup) -> Found:
-    user = users.get(key, "Name")
-    return Found(user["_id"], user["Name"])
 
 
 def find_role(role: str) -> Found:
@@ -339,6 +335,6 @@ REMOVE = staff_form(
 )
 PERSON_FORMS = (SET_ROLES_FORM, AGAIN, DISABLE, ENABLE)
 Place("/staff", {"all": [INVITE_FORM]}, staff_page, needs=NEEDS)
-Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, find_person, "user", needs=NEEDS)
+Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, find_user, "user", needs=NEEDS)
 Place("/roles", {"all": [CREATE]}, roles_page, needs=NEEDS)
 Place("/roles/<role>", {"": [CHANGE, REMOVE]}, role_page, find_role, "role", needs=NEEDS)
