@@ -44,7 +44,6 @@ from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.oauth.store import RefreshTokens
 from app.users.openid.provider import Provider
-from app.users.openid.sign_ins import GroupRoles
 from app.users.passwords import Passwords
 from app.users.second_factor.vault import Vault
 from app.users.staff.store import WAYS_IN, Roles, Staff, missing_power_role
@@ -118,12 +117,11 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(Vault(keys, storage.clock.time))
     ways_in = WAYS_IN if settings.STAFF_PASSWORDS else ("OpenId",)
     roles = add(Roles(storage, callers.forget, ways_in))
-    add(Staff(storage, roles, users))
+    add(Staff(storage, roles))
     tokens = add(
         RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT)
     )
     add(Provider(settings))
-    group_roles = add(GroupRoles(settings, roles))
 
     history = add(History(storage))
     add(Reports(storage))
@@ -145,7 +143,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         actions.give_due,
         batches.remove_stale,
         erasures.continue_all,
-        group_roles.warn,
         storage.lifetime.look,
         sampler.take_if_due,
     ]

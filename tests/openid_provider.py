@@ -10,7 +10,7 @@ import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Thread
 
 from authlib.integrations.flask_oauth2 import AuthorizationServer
 from authlib.oauth2 import OAuth2Error
@@ -109,13 +109,12 @@ class Provider:
         # Makes another ID token of the right one.
         self.forge = None
         self.metadata = {}
-        # The endpoints that fail, those that trickle, and those that end amid an answer.
-        self.broken, self.trickling, self.cut = set(), set(), set()
+        # The endpoints that fail, and those that end amid an answer.
+        self.broken, self.cut = set(), set()
         # What the endpoint userinfo tells, if it is something else than the person.
         self.more = None
         self.codes, self.tokens = {}, {}
         self.keeps_codes = False
-        self.stopped = Event()
 
     def settings(self, **others):
         names = {"OPENID_ISSUER": self.issuer, "OPENID_CLIENT_ID": CLIENT_ID}
@@ -182,16 +181,12 @@ def application(provider):
     server.register_grant(*grants_of(provider))
 
     @app.before_request
-    def fail_or_trickle():
+    def fail():
         name = request.path.rpartition("/")[2]
         if name in provider.broken:
             abort(500)
         if name in provider.cut:
             return Response("{", headers={"Content-Length": "100"})
-        if name in provider.trickling:
-            # A byte now and then: no read takes long, and the whole never ends.
-            slow = (b" " for _ in iter(lambda: provider.stopped.wait(0.05), True))
-            return Response(slow, mimetype="application/json")
         return None
 
     @app.get("/.well-known/openid-configuration")
@@ -240,7 +235,6 @@ def running():
     try:
         yield provider
     finally:
-        provider.stopped.set()
         server.shutdown()
         server.server_close()
         thread.join()

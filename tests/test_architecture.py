@@ -46,13 +46,22 @@ SERVERS = {"gunicorn", "granian"}
 FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
-KNOW_FLASK = {"__init__", "__main__", "services", "http", "http/openapi", "auth", "cli"}
+KNOW_FLASK = {
+    "__init__",
+    "__main__",
+    "services",
+    "core/services",
+    "http",
+    "http/openapi",
+    "auth",
+    "cli",
+}
 KNOW_FLASK |= {"maintenance/transfer", "compatibility", "console"}
 FLASK_LAYERS = {"routes", "mail", "command"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "hashing", "mail", "sign_ins", "undo"}
 SERVICES |= {"asking", "erasing", "management", "personal_data", "rows", "saving", "spending"}
-SERVICES |= {"activity", "operations", "kinds", "planning", "running"}
+SERVICES |= {"activity", "operations", "kinds", "planning", "running", "invitations"}
 
 
 def room_of(parts):

@@ -33,7 +33,8 @@ from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
 from app.players.store import Players
 from app.storage.transactions import after_commit
-from app.users.staff.operations import INVITE, mail_invitation
+from app.users.staff.invitations import mail_invitation
+from app.users.staff.operations import INVITE
 
 approvals = current(Approvals)
 callers = current(Callers)

@@ -27,7 +27,8 @@ from app.http.context import current
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
 from app.users.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
-from app.users.staff.operations import INVITE, add_invited
+from app.users.staff.invitations import add_invited
+from app.users.staff.operations import INVITE
 from app.users.staff.store import Roles
 from app.users.store import Users
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -40,6 +39,7 @@ from app.core.permissions import (
     role_names,
 )
 from app.core.roles import Role
+from app.core.services import current
 from app.core.shipped_roles import shipped_roles
 from app.core.types import Document
 from app.http.tracing import loggable_name
@@ -50,8 +50,6 @@ from app.storage.transactions import after_commit
 log = logging.getLogger("quartermaster")
 
 CACHE_SIZE = 10_000
-# The last use of a key is stored at most once a minute.
-MINUTE = timedelta(minutes=1)
 
 
 class NotPeer(Forbidden):
@@ -196,21 +194,22 @@ class Callers:
         )
 
     def _is_banned(self, user: Document) -> bool:
-        # Few accounts are banned, so most requests need no clock.
-        return bool(user.get(BAN.flag)) and is_in_force(user, BAN, self._database_clock.now())
+        return is_in_force(user, BAN, self._database_clock.now())
 
     def _note_use(self, user: Document, key: AccessKey) -> None:
-        """Store when a key was last used, to the minute: once a minute across all workers.
+        """Store when a key was last used, to the minute.
 
         Nothing depends on it, so the request continues if this fails.
         """
-        path, now = f"Keys.{key.id}.LastUsedAt", self._database_clock.now()
-        minute = now.replace(second=0, microsecond=0)
-        last: Any = user["Keys"][key.id].get("LastUsedAt")
-        if isinstance(last, datetime) and minute <= last < now + MINUTE:
+        minute = self._database_clock.now().replace(second=0, microsecond=0)
+        if user["Keys"][key.id].get("LastUsedAt") == minute:
             return
+        path = f"Keys.{key.id}"
         try:
-            self._db["users"].update_one({"_id": user["_id"], path: last}, {"$set": {path: minute}})
+            self._db["users"].update_one(
+                {"_id": user["_id"], path: {"$exists": True}},
+                {"$max": {f"{path}.LastUsedAt": minute}},
+            )
         except DatabaseError as error:
             log.warning("The last use of a key could not be stored: %s", error)
 
@@ -226,3 +225,6 @@ class Callers:
         rights = self.rights(user)
         lacks_factor = rights.needs_second_factor and user.get("SecondFactor") is None
         return Caller(user["_id"], str(user.get("Name")), rights, key, lacks_factor)
+
+
+callers = current(Callers)

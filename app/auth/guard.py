@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 from flask import Flask, has_request_context, request
 
 from app.auth.api_keys import PREFIX
-from app.auth.callers import Caller, Callers, NotPeer
-from app.auth.tokens import AccessTokens
+from app.auth.callers import Caller, NotPeer, callers
+from app.auth.tokens import access_tokens as tokens
 from app.core.errors import Forbidden, Unauthorized
 from app.core.permissions import (
     MOVING,
@@ -28,15 +28,10 @@ from app.core.roles import Role
 from app.core.types import Document
 from app.http.address import remote_address
 from app.http.api import UnguardedView
-from app.http.context import current
 from app.http.tracing import CALLER
-from app.storage.limits import Limits
+from app.storage.limits import limits
 
 View = TypeVar("View", bound=Callable[..., Any])
-
-tokens = current(AccessTokens)
-callers = current(Callers)
-limits = current(Limits)
 
 
 class AddressNotAllowed(Forbidden):

@@ -8,25 +8,15 @@ from contextlib import AbstractContextManager
 from app.auth import guard
 from app.core.errors import QuartermasterError, Unavailable
 from app.http.address import client_address
-from app.http.context import current
-from app.storage.limits import Limits
+from app.storage.limits import limits
 
-limits = current(Limits)
+# The account and the client to which a failed attempt is attributed, by kind of limit.
+Guess = dict[str, str]
 
 
-class Guess:
-    """An attempt, with the account and the client to which a failure is attributed."""
-
-    def __init__(self, **of: str) -> None:
-        self._of = of
-
-    def refuse_if_locked(self) -> None:
-        """Raise RateLimited if the attempt would be refused, and count none."""
-        limits.refuse_full(**self._of)
-
-    def attempt(self) -> AbstractContextManager[None]:
-        """Allow the attempt unless a limit is reached; an error counts, except Unavailable."""
-        return limits.use(is_failure, **self._of)
+def attempt(guess: Guess) -> AbstractContextManager[None]:
+    """Allow an attempt unless a limit is reached; an error counts, except Unavailable."""
+    return limits.use(is_failure, **guess)
 
 
 def is_failure(error: BaseException | None) -> bool:
@@ -35,12 +25,12 @@ def is_failure(error: BaseException | None) -> bool:
 
 def guess_by_address(account: str | None = None) -> Guess:
     """Return an attempt of the client's address to sign in to an account or with a token."""
-    return Guess(**({"account": account} if account else {}), address=client_address())
+    return {**({"account": account} if account else {}), "address": client_address()}
 
 
 def guess_by_session(chain: str) -> Guess:
     """Return an attempt of somebody who is signed in already: guesses of strangers do not count."""
-    return Guess(account=f"session {chain}")
+    return {"account": f"session {chain}"}
 
 
 def guess_by_caller(account: str) -> Guess:
@@ -48,7 +38,7 @@ def guess_by_caller(account: str) -> Guess:
 
     It counts by caller instead of address: all visitors of a web site share the site's address.
     """
-    return Guess(account=account, caller=guard.caller().id)
+    return {"account": account, "caller": guard.caller().id}
 
 
 def unknown_account(name: str) -> str:

@@ -15,10 +15,7 @@ from app.core.errors import Busy, Forbidden, QuartermasterError, Unavailable
 from app.core.operations import Moved
 from app.core.permissions import LIMIT_NAMES
 from app.core.types import Document
-from app.http.context import current
-from app.storage.limits import Budgets, Use
-
-budgets = current(Budgets)
+from app.storage.limits import Use, budgets
 
 
 class OverBudget(Forbidden):
@@ -86,14 +83,20 @@ class Allowance(NamedTuple):
 
     def require_day(self, total: int) -> None:
         """Raise if fewer items are left for today."""
+        left = self.left_today()
+        if left is not None and total > left:
+            raise self.over_day(total, left)
+
+    def left_today(self) -> int | None:
+        """Return how many items are left for today; None: no limit."""
         most = self.budget.items_per_day
-        if most is None:
-            return
-        left = max(0, most - budgets.used_today([self.id])[self.id])
-        if total > left:
-            whose = "your" if self.key is None else "its"
-            why = f"{left} of {whose} {most} items are left for today, fewer than {total}"
-            raise self.refusal(why, "ItemsPerDay", total, left)
+        return None if most is None else max(0, most - budgets.used_today([self.id])[self.id])
+
+    def over_day(self, total: int, left: int) -> Forbidden:
+        whose = "your" if self.key is None else "its"
+        most = self.budget.items_per_day
+        why = f"{left} of {whose} {most} items are left for today, fewer than {total}"
+        return self.refusal(why, "ItemsPerDay", total, left)
 
     def refusal(
         self, why: str, field: str, wanted: int | None = None, left: int | None = None
@@ -110,11 +113,13 @@ def allowances_of(caller: Caller) -> list[Allowance]:
     found = []
     if caller.key and caller.key.budget:
         found.append(Allowance(caller.key.id, caller.key.budget, caller.key.name))
-    limits = caller.limits
-    if (limits.largest_quantity, limits.items_per_day) != (None, None):
-        budget = Budget(limits.largest_quantity, limits.items_per_day)
-        found.append(Allowance(caller.id, budget, can_ask=bool(caller.rights.roles)))
-    return found
+    own = own_allowance(caller)
+    return found if own.budget == Budget() else [*found, own]
+
+
+def own_allowance(caller: Caller) -> Allowance:
+    budget = Budget(caller.limits.largest_quantity, caller.limits.items_per_day)
+    return Allowance(caller.id, budget, can_ask=bool(caller.rights.roles))
 
 
 def spend(
@@ -154,15 +159,13 @@ def reserve(allowances: Sequence[Allowance], total: int) -> list[Use]:
     reserved: list[Use] = []
     for one in allowances:
         most = one.budget.items_per_day
-        while most is not None:
-            if made := budgets.reserve(one.id, total, most):
-                reserved.append(made)
-                break
-            try:
-                one.require_day(total)  # does not raise if items have been given back meanwhile
-            except Forbidden:
-                give_back(reserved, total)
-                raise
+        if most is None:
+            continue
+        made = budgets.reserve(one.id, total, most)
+        if made is None:
+            give_back(reserved, total)
+            raise one.over_day(total, one.left_today() or 0)
+        reserved.append(made)
     return reserved
 
 
@@ -200,7 +203,5 @@ def limits_today() -> Document:
     The budget of a key is not included.
     """
     caller = guard.caller()
-    most, left = caller.limits.items_per_day, None
-    if most is not None:
-        left = max(0, most - budgets.used_today([caller.id])[caller.id])
-    return {**dict(zip(LIMIT_NAMES, caller.limits, strict=True)), "LeftToday": left}
+    limits = dict(zip(LIMIT_NAMES, caller.limits, strict=True))
+    return {**limits, "LeftToday": own_allowance(caller).left_today()}

@@ -13,8 +13,8 @@ import click
 from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
-from app.auth.callers import Callers
-from app.auth.tokens import AccessTokens
+from app.auth.callers import callers
+from app.auth.tokens import access_tokens
 from app.cli.intents import intent, make, reason_option, report
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
@@ -30,35 +30,30 @@ from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.users.domain import change_power, require_email, require_username
 from app.users.oauth.sign_ins import require_factor
-from app.users.oauth.store import RefreshTokens
+from app.users.oauth.store import refresh_tokens
 from app.users.openid.domain import LONGEST_SUBJECT, identity
-from app.users.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
+from app.users.openid.sign_ins import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
 from app.users.passwords import Passwords
 from app.users.second_factor.operations import RESET_FACTOR
-from app.users.staff.store import Staff
-from app.users.store import Users
+from app.users.staff.store import staff as accounts
+from app.users.store import users
 
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
-accounts = current(Staff)
-users = current(Users)
-callers = current(Callers)
 passwords = current(Passwords)
-access_tokens = current(AccessTokens)
-refresh_tokens = current(RefreshTokens)
 personal_data = current(PersonalData)
 erasures = current(Erasures)
 
 user = AppGroup("user", help="Manage accounts.")
 api = AppGroup("api", help="Manage the roles of accounts.")
 
-name_argument = click.argument("name")
+key_argument = click.argument("key", metavar="NAME", type=Lookup.parse)
 role_argument = click.argument("role", metavar="ROLE")
 
 
 @user.command("create")
-@name_argument
+@click.argument("name")
 @click.option("--email", required=True, help="The email address of the account.")
 @click.option(
     "--password-stdin", is_flag=True, required=True, help="Read the password from standard input."
@@ -74,15 +69,14 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
     # Clients send the SHA-256 of a password, never the password; its argon2 hash is stored.
     sha256 = hashlib.sha256(password).hexdigest()
     account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
-    output = f"Created the user {account['Name']} ({account['_id']})."
-    report(output, "created the user %s (%s)", account["Name"], account["_id"])
+    report(f"Created the user {account['Name']} ({account['_id']}).")
 
 
 @user.command("link")
-@name_argument
+@key_argument
 @click.argument("subject")
 @reason_option
-def link_user(name: str, subject: str, reason: str | None) -> None:
+def link_user(key: Lookup, subject: str, reason: str | None) -> None:
     """Let the company account SUBJECT sign in to an account at the console.
 
     SUBJECT is the claim sub of the provider in QM_OPENID_ISSUER. Whoever signs in there without an
@@ -94,89 +88,86 @@ def link_user(name: str, subject: str, reason: str | None) -> None:
     if not (0 < len(subject) <= LONGEST_SUBJECT):
         raise Invalid(f"SUBJECT must have 1 to {LONGEST_SUBJECT} characters.")
     meant = intent(LINK_COMPANY_ACCOUNT, reason)
-    accounts.link(Lookup.parse(name), identity(issuer, subject), meant)
-    report(f"Linked {name} to the company account {subject}.", "linked %s", name)
+    accounts.link(key, identity(issuer, subject), meant)
+    report(f"Linked {key} to the company account {subject}.")
 
 
 @user.command("unlink")
-@name_argument
+@key_argument
 @reason_option
-def unlink_user(name: str, reason: str | None) -> None:
+def unlink_user(key: Lookup, reason: str | None) -> None:
     """Remove the link of an account to a company account, and the roles of its groups."""
-    accounts.link(Lookup.parse(name), None, intent(UNLINK_COMPANY_ACCOUNT, reason))
-    report(f"{name} is linked to no company account now.", "unlinked %s", name)
+    accounts.link(key, None, intent(UNLINK_COMPANY_ACCOUNT, reason))
+    report(f"{key} is linked to no company account now.")
 
 
 @user.command("sign-ins")
-@name_argument
-def list_sign_ins(name: str) -> None:
+@key_argument
+def list_sign_ins(key: Lookup) -> None:
     """Print the active sign-ins of a user: id, start, end, client."""
-    for sign_in in refresh_tokens.walk(users.get(Lookup.parse(name), "PasswordVersion")):
-        via = f"console, {sign_in.browser}" if sign_in.is_session else "api"
-        via += ", company account" if sign_in.method == "openid" else ""
-        begin, end = minute(sign_in.at), minute(sign_in.expires_at)
-        click.echo(f"{sign_in.chain}  {begin}  ends {end}  {via}")
+    for sign_in in refresh_tokens.walk(users.get(key, "PasswordVersion")):
+        via = ", ".join(filter(None, [sign_in["Via"], sign_in["Browser"]]))
+        via += ", company account" if sign_in["Method"] == "openid" else ""
+        begin, end = minute(sign_in["At"]), minute(sign_in["ExpiresAt"])
+        click.echo(f"{sign_in['Id']}  {begin}  ends {end}  {via}")
 
 
 @user.command("end-sign-in")
-@name_argument
+@key_argument
 @click.argument("sign_in", metavar="SIGN-IN")
-def end_sign_in(name: str, sign_in: str) -> None:
+def end_sign_in(key: Lookup, sign_in: str) -> None:
     """End one sign-in of a user. Its tokens or its console session stop working."""
     chain = parse_guid(sign_in)
     if chain is None:
         raise Invalid("SIGN-IN must be a guid: list them with quartermaster user sign-ins.")
-    account = users.get(Lookup.parse(name), "Name", "PasswordVersion")
+    account = users.get(key, "Name", "PasswordVersion")
     refresh_tokens.end_sign_in(account, chain)
-    output = f"Ended the sign-in {chain} of {account['Name']}."
-    report(output, "ended a sign-in of %s", account["Name"])
+    report(f"Ended the sign-in {chain} of {account['Name']}.")
 
 
 @user.command("reset-second-factor")
-@name_argument
+@key_argument
 @reason_option
-def reset_second_factor(name: str, reason: str | None) -> None:
+def reset_second_factor(key: Lookup, reason: str | None) -> None:
     """Remove the lost second factor of a user: the password alone signs in again."""
-    is_mailed = make(RESET_FACTOR, Lookup.parse(name), reason).answer["MailSent"]
+    is_mailed = make(RESET_FACTOR, key, reason).answer["MailSent"]
     told = "A mail tells the user." if is_mailed else "No mail was sent: tell the user yourself."
-    report(f"Reset the second factor of {name}. {told}", "reset the second factor of %s", name)
+    report(f"Reset the second factor of {key}. {told}")
 
 
 @user.command("export")
-@name_argument
+@key_argument
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 @reason_option
-def export_user(name: str, path: str, reason: str | None) -> None:
+def export_user(key: Lookup, path: str, reason: str | None) -> None:
     """Write everything that is stored about a user to FILE, as one JSON document.
 
     Only its owner can read the file; - is standard output. History records the export.
     """
     with open_output(path, is_secret=True) as file:
-        _, pieces = personal_data.write(Lookup.parse(name), intent(EXPORT_PERSONAL_DATA, reason))
+        _, pieces = personal_data.write(key, intent(EXPORT_PERSONAL_DATA, reason))
         file.writelines(pieces)
-    report(None, "exported the personal data of %s", name)
 
 
 @user.command("erase")
-@name_argument
+@key_argument
 @click.option("--confirm", help="Repeat the username to confirm; without it, the command asks.")
 @reason_option
-def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
+def erase_user(key: Lookup, confirm: str | None, reason: str | None) -> None:
     """Erase a user permanently: account, characters, bags, tokens and keys.
 
     History is kept with ids and without names. If the command is interrupted, repeat it by id; the
     running service and db check --repair finish it, too.
     """
-    key = Lookup.parse(name)
     if key.id is None or erasures.find(key.id) is None:
         users.get(key, "_id")  # fails at once if there is no such user
-    typed = confirm or click.prompt(f"Type the username of {name} to erase it permanently")
+    typed = confirm or click.prompt(f"Type the username of {key} to erase it permanently")
     user_id = make(ERASE_USER, key, reason, Confirm=typed).answer
     with progress("Erasing", 0) as advance:
         erased = public_erasure(erasures.finish(user_id, advance=advance))
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
     # By id, because the name is no longer stored anywhere.
-    report(f"Erased the user {erased['Id']}: {gone}.", "erased the user %s", erased["Id"])
+    report(f"Erased the user {erased['Id']}: {gone}.")
     for stayed in erased["Stayed"]:
         click.echo(f"Kept: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
 
@@ -186,64 +177,63 @@ def minute(at: datetime) -> str:
 
 
 @api.command("grant")
-@name_argument
+@key_argument
 @role_argument
 @reason_option
-def grant_role(name: str, role: str, reason: str | None) -> None:
+def grant_role(key: Lookup, role: str, reason: str | None) -> None:
     """Grant a role to a user: api, users.query or users.manage."""
-    change_roles(name, role, reason, GRANT_ROLE, with_role, "granted the role %s to %s")
+    change_roles(key, role, reason, GRANT_ROLE, with_role)
 
 
 @api.command("revoke")
-@name_argument
+@key_argument
 @role_argument
 @reason_option
-def revoke_role(name: str, role: str, reason: str | None) -> None:
+def revoke_role(key: Lookup, role: str, reason: str | None) -> None:
     """Revoke a role of a user, and the roles that depend on it."""
-    change_roles(name, role, reason, REVOKE_ROLE, without_role, "revoked the role %s of %s")
+    change_roles(key, role, reason, REVOKE_ROLE, without_role)
 
 
 def change_roles(
-    name: str,
+    key: Lookup,
     role: str,
     reason: str | None,
     operation: Operation,
     rule: Callable[..., Any],
-    action: str,
 ) -> None:
     chosen = Role.parse(role)
     meant = intent(operation, reason, Role=chosen.value)
     change = partial(change_power, change=partial(rule, role=chosen))
-    power = accounts.change(Lookup.parse(name), RIGHTS, change, meant).answer
-    report(roles_line(name, power), action, chosen.value, name)
+    power = accounts.change(key, RIGHTS, change, meant).answer
+    report(roles_line(key, power))
 
 
 @api.command("roles")
-@name_argument
-def list_roles(name: str) -> None:
+@key_argument
+def list_roles(key: Lookup) -> None:
     """Show the roles of a user."""
-    click.echo(roles_line(name, users.get(Lookup.parse(name), "Power")["Power"]))
+    click.echo(roles_line(key, users.get(key, "Power")["Power"]))
 
 
-def roles_line(name: str, power: dict[str, bool]) -> str:
+def roles_line(key: Lookup, power: dict[str, bool]) -> str:
     held = roles_of(power)
-    return f"{name}: {', '.join(role.value for role in Role if role in held) or 'no roles'}"
+    return f"{key}: {', '.join(role.value for role in Role if role in held) or 'no roles'}"
 
 
 @click.command()
-@name_argument
+@key_argument
 @with_appcontext
-def token(name: str) -> None:
+def token(key: Lookup) -> None:
     """Print an access token of a user without a role of staff, for scripts and experiments."""
-    account = users.get(Lookup.parse(name), *RIGHTS, "PasswordVersion", "SecondFactor")
+    account = users.get(key, *RIGHTS, "PasswordVersion", "SecondFactor")
     if not callers.rights(account).permissions:
         raise Invalid(
-            f"{name} lacks the role 'api'; grant it with quartermaster api grant {name} api."
+            f"{key} lacks the role 'api'; grant it with quartermaster api grant {key} api."
         )
     require_factor(account)
     if role_names(account):
-        raise Invalid(f"{name} has a role of staff, so only its holder signs in. Create a key.")
+        raise Invalid(f"{key} has a role of staff, so only its holder signs in. Create a key.")
     issued = refresh_tokens.issue(account["_id"], account["PasswordVersion"])
     now = int(access_tokens.now())
     output = access_tokens.issue(issued.user_id, issued.chain, now)
-    report(output, "made an access token of %s", name)
+    report(output, f"made an access token of {key}")

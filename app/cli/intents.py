@@ -66,11 +66,13 @@ def make(operation: Operation, key: Any, reason: str | None, **given: Any) -> Ap
     return execution.make(operation, key, args, meant)
 
 
-def report(output: str | None, action: str, *names: str) -> None:
-    """Print what a command did, and log it, because no request log contains it."""
-    log.info(f"The system user %s {action} at the command line.", operator(), *names)
-    if output:
-        click.echo(output)
+def report(output: str, done: str = "") -> None:
+    """Print what a command did, and log it, because no request log contains it.
+
+    If the output is a secret, the log has what was done instead.
+    """
+    log.info("The system user %s at the command line: %s", operator(), done or output)
+    click.echo(output)
 
 
 def operator() -> str:

@@ -15,7 +15,6 @@ from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid, printable
 from app.core.permissions import scope_texts
 from app.core.types import Document
-from app.http.context import current
 from app.http.parser import load
 from app.users.api_keys.domain import LIFETIME
 from app.users.api_keys.management import (
@@ -26,13 +25,11 @@ from app.users.api_keys.management import (
 )
 from app.users.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.users.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
-from app.users.store import Users
-
-users = current(Users)
+from app.users.store import users
 
 key = AppGroup("key", help="Manage the keys by which tools authenticate.")
 
-user_argument = click.argument("user", metavar="USER")
+user_argument = click.argument("user", metavar="USER", type=Lookup.parse)
 id_argument = click.argument("key_id", metavar="KEY")
 DAYS = click.IntRange(1, 36500)
 
@@ -66,7 +63,7 @@ class CommandWithScopes(click.Command):
 )
 @reason_option
 def create(
-    user: str,
+    user: Lookup,
     name: str,
     scopes: tuple[str, ...],
     days: int,
@@ -75,7 +72,6 @@ def create(
     **limits: Any,
 ) -> None:
     """Create a key NAME for USER, and print it. It is shown only once."""
-    owner = account(user)
     budget = {
         "LargestQuantity": limits["largest_quantity"],
         "ItemsPerDay": limits["items_per_day"],
@@ -84,13 +80,13 @@ def create(
     given = {"Name": name, "Scopes": list(scopes), "Addresses": list(addresses) or None}
     fields = load(KeyArgs(), {**given, "Budget": budget if any(budget.values()) else None})
     fields["ExpiresAt"] = users.now() + timedelta(days=days)
-    made = create_key(Lookup.parse(user), fields, intent(CREATE_KEY, reason)).answer
-    report(made["Key"], "made the key %s of %s", printable(made["Name"]), owner["Name"])
+    made = create_key(user, fields, intent(CREATE_KEY, reason)).answer
+    report(made["Key"], f"made the key {printable(made['Name'])} of {user}")
 
 
 @key.command("list")
 @user_argument
-def list_command(user: str) -> None:
+def list_command(user: Lookup) -> None:
     """Print the keys of USER: id, name, permissions, expiry, last use, addresses, budget."""
     for record in list_keys(account(user)["_id"]):
         click.echo("  ".join(filter(None, line_parts(record))))
@@ -108,32 +104,31 @@ def list_command(user: str) -> None:
 )
 @click.option("--days", type=DAYS, help="Days until it expires; default: as long as before.")
 @reason_option
-def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str | None) -> None:
+def rotate(user: Lookup, key_id: str, overlap: int, days: int | None, reason: str | None) -> None:
     """Give a key of USER a new secret, and print it. KEY is its id or name."""
     owner = account(user)
     id_ = id_of(owner, key_id)
     ends = users.now() + timedelta(days=days) if days else None
     args = {"Id": id_, "OverlapHours": overlap}
     meant = intent(ROTATE_KEY, reason, **args)
-    made = rotate_key(Lookup.parse(user), {**args, "ExpiresAt": ends}, meant).answer
-    report(made["Key"], "rotated the key %s of %s", printable(made["Name"]), owner["Name"])
+    made = rotate_key(user, {**args, "ExpiresAt": ends}, meant).answer
+    report(made["Key"], f"rotated the key {printable(made['Name'])} of {owner['Name']}")
 
 
 @key.command("revoke")
 @user_argument
 @id_argument
 @reason_option
-def revoke(user: str, key_id: str, reason: str | None) -> None:
+def revoke(user: Lookup, key_id: str, reason: str | None) -> None:
     """Revoke a key of USER permanently. KEY is its id or name."""
     owner = account(user)
     id_ = id_of(owner, key_id)
-    revoke_key(Lookup.parse(user), {"Id": id_}, intent(REVOKE_KEY, reason, Id=id_))
-    output = f"Revoked the key {id_} of {owner['Name']}."
-    report(output, "revoked the key %s of %s", id_, owner["Name"])
+    revoke_key(user, {"Id": id_}, intent(REVOKE_KEY, reason, Id=id_))
+    report(f"Revoked the key {id_} of {owner['Name']}.")
 
 
-def account(name: str) -> Document:
-    return users.get(Lookup.parse(name), "Name")
+def account(key: Lookup) -> Document:
+    return users.get(key, "Name")
 
 
 def id_of(owner: Document, text: str) -> str:

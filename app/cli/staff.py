@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain, count
 from typing import Any
 
 import click
 from flask.cli import AppGroup
 
-from app.cli.intents import intent, make, reason_option, report
+from app.cli.intents import make, reason_option, report
 from app.core.naming import Lookup, printable
 from app.core.operations import Operation
 from app.core.penalties import BAN
 from app.core.permissions import LIMIT_NAMES, RIGHTS, Permission, Rights, rights_of_role
 from app.core.shipped_roles import ADMINISTRATOR
 from app.core.types import Document
-from app.http.context import current, setting
+from app.http.context import setting
 from app.users.domain import require_email
-from app.users.moderation.domain import READS, lift
 from app.users.moderation.operations import LIFT
 from app.users.oauth.sign_ins import allow_password
 from app.users.second_factor.operations import RESET_SIGN_IN
@@ -31,20 +29,21 @@ from app.users.staff.operations import (
     REMOVE_ROLE,
     SET_ROLES,
 )
-from app.users.staff.store import Roles, Staff
-from app.users.store import RECORD, Users
-
-accounts = current(Staff)
-roles = current(Roles)
-users = current(Users)
+from app.users.staff.store import roles
+from app.users.staff.store import staff as accounts
+from app.users.store import RECORD, users
 
 role = AppGroup("role", help="Manage the roles of staff.")
 staff = AppGroup("staff", help="Manage who has which role.")
 
+LIMITS = dict(
+    zip(LIMIT_NAMES, ("largest-quantity", "items-per-day", "rows-per-batch"), strict=True)
+)
 name_argument = click.argument("name")
+key_argument = click.argument("key", metavar="NAME", type=Lookup.parse)
 permission_option = click.option(
     "--permission",
-    "permissions",
+    "Permissions",
     multiple=True,
     type=click.Choice([permission.value for permission in Permission]),
     help="What it may do; repeatable.",
@@ -52,20 +51,24 @@ permission_option = click.option(
 
 
 def terms_options(command: Any) -> Any:
-    for name in ("rows-per-batch", "items-per-day", "largest-quantity"):
+    """Add the options that say what a role may do, by the names of its fields."""
+    for field, name in reversed(LIMITS.items()):
         limit = name.replace("-", " ")
-        option = click.option(f"--{name}", type=click.IntRange(1), help=f"Its limit: {limit}.")
+        option = click.option(
+            f"--{name}", field, type=click.IntRange(1), help=f"Its limit: {limit}."
+        )
         command = option(command)
-    factor = click.option("--second-factor", is_flag=True, help="Require a second factor.")
+    factor = click.option(
+        "--second-factor", "NeedsSecondFactor", is_flag=True, help="Require a second factor."
+    )
     return name_argument(reason_option(permission_option(factor(command))))
 
 
 def terms(given: Document) -> Document:
     """Return what a role may do, from the options of a command."""
-    values = (given["largest_quantity"], given["items_per_day"], given["rows_per_batch"])
-    limits = dict(zip(LIMIT_NAMES, values, strict=True)) if any(values) else None
-    wanted = {"Permissions": list(given["permissions"]), "Limits": limits}
-    return {**wanted, "NeedsSecondFactor": given["second_factor"]}
+    limits = {field: given.pop(field) for field in LIMITS}
+    permissions = list(given["Permissions"])
+    return {**given, "Permissions": permissions, "Limits": limits if any(limits.values()) else None}
 
 
 @role.command("list")
@@ -81,7 +84,7 @@ def list_roles() -> None:
 def create_role(name: str, reason: str | None, **given: Any) -> None:
     """Make a role."""
     make(CREATE_ROLE, name, reason, Name=name, **terms(given))
-    report(f"Made the role {name}.", "made the role %s", name)
+    report(f"Made the role {name}.")
 
 
 @role.command("change")
@@ -89,7 +92,7 @@ def create_role(name: str, reason: str | None, **given: Any) -> None:
 def change_role(name: str, reason: str | None, **given: Any) -> None:
     """Replace the permissions and limits of a role."""
     make(CHANGE_ROLE, name, reason, **terms(given))
-    report(f"Changed the role {name}.", "changed the role %s", name)
+    report(f"Changed the role {name}.")
 
 
 @role.command("remove")
@@ -98,7 +101,7 @@ def change_role(name: str, reason: str | None, **given: Any) -> None:
 def remove_role(name: str, reason: str | None) -> None:
     """Remove a role. Those who have it lose what it allowed."""
     make(REMOVE_ROLE, name, reason)
-    report(f"Removed the role {name}.", "removed the role %s", name)
+    report(f"Removed the role {name}.")
 
 
 @staff.command("list")
@@ -109,38 +112,38 @@ def list_staff() -> None:
 
 
 @staff.command("roles")
-@name_argument
+@key_argument
 @click.argument("names", metavar="[ROLE]...", nargs=-1)
 @reason_option
-def set_roles(name: str, names: tuple[str, ...], reason: str | None) -> None:
+def set_roles(key: Lookup, names: tuple[str, ...], reason: str | None) -> None:
     """Set the roles of a user; without any, remove all."""
-    make_for(SET_ROLES, name, reason, Roles=list(names))
+    make_for(SET_ROLES, key, reason, Roles=list(names))
 
 
 @staff.command("disable")
-@name_argument
+@key_argument
 @reason_option
-def disable(name: str, reason: str | None) -> None:
+def disable(key: Lookup, reason: str | None) -> None:
     """Disable an account for the console and the API."""
-    make_for(DISABLE_ACCOUNT, name, reason)
+    make_for(DISABLE_ACCOUNT, key, reason)
 
 
 @staff.command("enable")
-@name_argument
+@key_argument
 @reason_option
-def enable(name: str, reason: str | None) -> None:
+def enable(key: Lookup, reason: str | None) -> None:
     """Enable an account for the console and the API again."""
-    make_for(ENABLE_ACCOUNT, name, reason)
+    make_for(ENABLE_ACCOUNT, key, reason)
 
 
 @staff.command("rescue")
-@name_argument
+@key_argument
 @click.option(
     "--sign-in", is_flag=True, help="Instead, remove its second factor and end its sign-ins."
 )
 @click.option("--email", default="", help="Instead, do that, and give it a new address.")
 @reason_option
-def rescue(name: str, sign_in: bool, email: str, reason: str | None) -> None:
+def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
     """Make a user an administrator, whatever the roles are now: the way in if nobody has one.
 
     Enables and unbans the account, and gives it the role administrator; if that was removed, or no
@@ -148,26 +151,26 @@ def rescue(name: str, sign_in: bool, email: str, reason: str | None) -> None:
     account may sign in with its password for an hour. With --sign-in or --email, it only resets a
     lost sign-in, where no two colleagues of its holder can do that together.
     """
-    key = Lookup.parse(name)
     found = users.get(key, *RECORD)
     if sign_in or email:
         if email:
             require_email(email, "--email")
         make(RESET_SIGN_IN, key, reason, Email=email)
-        report(f"Reset the sign-in of {name}.", "reset the sign-in of %s", name)
+        report(f"Reset the sign-in of {key}.")
         return
     given, known = role_with_everything(reason), roles.all()
     kept = [held for held in public_staff(found)["Roles"] if held in known and held != given]
     make(SET_ROLES, key, reason, Roles=[*kept, given])
-    users.change(key, READS, partial(lift, penalty=BAN), intent(LIFT[BAN], reason))
+    make(LIFT[BAN], key, reason)
     if found.get("IsDisabled"):
         make(ENABLE_ACCOUNT, key, reason)
-    output = staff_line(users.get(key, *RECORD))
+    report(staff_line(users.get(key, *RECORD)))
     if not setting("STAFF_PASSWORDS"):
         allow_password(found["_id"])
-        output += "\nThe account may sign in with its password for an hour: open "
-        output += "/console/sign-in?password=1"
-    report(output, "rescued the account %s", name)
+        click.echo(
+            "The account may sign in with its password for an hour: open "
+            "/console/sign-in?password=1"
+        )
 
 
 def role_with_everything(reason: str | None) -> str:
@@ -189,11 +192,10 @@ def role_with_everything(reason: str | None) -> str:
     raise AssertionError("unreachable")
 
 
-def make_for(operation: Operation, name: str, reason: str | None, **given: Any) -> None:
+def make_for(operation: Operation, key: Lookup, reason: str | None, **given: Any) -> None:
     """Make a change of an account, and print what it may do now."""
-    key = Lookup.parse(name)
     make(operation, key, reason, **given)
-    report(staff_line(users.get(key, *RECORD)), f"used {operation.name} on %s", name)
+    report(staff_line(users.get(key, *RECORD)))
 
 
 def staff_line(user: Document) -> str:

@@ -25,12 +25,5 @@ BAN_STATE = (BAN.flag, BAN.until)
 
 def is_in_force(account: Mapping[str, Any], penalty: Penalty, now: datetime) -> bool:
     """Tell whether a penalty is imposed and has not ended."""
-    # A game may have stored other values under these names before the service used them.
-    until = end_of(account, penalty)
-    return account.get(penalty.flag) is True and (until is None or until > now)
-
-
-def end_of(account: Mapping[str, Any], penalty: Penalty) -> datetime | None:
-    """Return when a penalty ends; None for one without an end."""
     until = account.get(penalty.until)
-    return until if isinstance(until, datetime) else None
+    return account.get(penalty.flag) is True and (until is None or until > now)

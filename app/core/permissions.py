@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from app.core.roles import Role, roles_of
-from app.core.types import Document, whole
+from app.core.roles import Power, Role, roles_of
+from app.core.types import Document
 
 
 class Permission(Enum):
@@ -140,10 +140,9 @@ def permissions_of_scopes(scopes: Iterable[str]) -> list[str]:
     return [name for name in NAMES if name in meant]
 
 
-def permissions_named(stored: Any) -> frozenset[Permission]:
-    """Return the permissions of stored names; a game may have stored something else."""
-    names = stored if isinstance(stored, list) else ()
-    held = {NAMES[name] for name in names if isinstance(name, str) and name in NAMES}
+def permissions_named(stored: Iterable[str]) -> frozenset[Permission]:
+    """Return the permissions of stored names, without those that are unknown."""
+    held = {NAMES[name] for name in stored if name in NAMES}
     return frozenset(held.union(INCLUDED[one] for one in held & INCLUDED.keys()))
 
 
@@ -153,7 +152,7 @@ def of_people(needs: Iterable[Need]) -> tuple[Permission, ...]:
     return () if SignedIn.ANYBODY in needs else named
 
 
-def permissions_of_power(power: Any) -> frozenset[Permission]:
+def permissions_of_power(power: Power | None) -> frozenset[Permission]:
     """Return what Power stands for: nobody approves by Power alone."""
     held = roles_of(power)
     return frozenset(p for p in Permission if p.role in held) - {Permission.APPROVE}
@@ -178,14 +177,9 @@ MOVING = {
 LIMITED = (MOVING, MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
 
 
-def limits_of(stored: Any) -> Limits:
-    """Return the limits of a role; an unreadable one allows nothing."""
-    if stored is None:
-        return Limits()
-    if not isinstance(stored, dict):
-        return Limits(0, 0, 0)
-    values = (stored.get(name) for name in LIMIT_NAMES)
-    return Limits(*(None if value is None else whole(value) or 0 for value in values))
+def limits_of(stored: Document | None) -> Limits:
+    """Return the limits of a role."""
+    return Limits(*map(stored.get, LIMIT_NAMES)) if stored else Limits()
 
 
 class Rights(NamedTuple):
@@ -229,38 +223,31 @@ def rights_of(user: Document, roles: Mapping[str, Document], power_role: str = "
     Of several limits the largest counts. Power has no limits, unless the settings name a role whose
     limits apply to it.
     """
-    if user.get("IsDisabled") is True:
-        return Rights(names=tuple(all_role_names(user)))
+    names = tuple(all_role_names(user))
+    if user.get("IsDisabled"):
+        return Rights(names=names)
     held = [roles[name] for name in role_names(user) if name in roles]
-    by_power = permissions_of_power(user.get("Power"))
-    power_limits = roles.get(power_role, {}).get("Limits")
-    given = [(permissions_of_role(role), limits_of(role.get("Limits"))) for role in held]
-    given.append((by_power, limits_of(power_limits)))
+    given = [rights_of_role(role) for role in held]
+    power_limits = limits_of(roles.get(power_role, {}).get("Limits"))
+    given.append(Rights(permissions_of_power(user.get("Power")), power_limits))
     # The largest of each limit; None if one of the roles has no such limit.
     largest = []
     for place, limited in enumerate(LIMITED):
-        values = [limits[place] for permissions, limits in given if permissions & limited]
+        values = [one.limits[place] for one in given if one.permissions & limited]
         numbers = [value for value in values if value is not None]
         largest.append(max(numbers) if numbers and len(numbers) == len(values) else None)
     return Rights(
-        frozenset().union(*(permissions for permissions, _ in given)),
+        frozenset().union(*(one.permissions for one in given)),
         Limits(*largest),
         tuple(role["_id"] for role in held),
-        any(role.get("NeedsSecondFactor") is True for role in held),
-        tuple(all_role_names(user)),
+        any(role.get("NeedsSecondFactor") for role in held),
+        names,
     )
 
 
 def role_names(user: Document) -> list[str]:
     """Return the names of an account's roles: those given by hand and those of its groups."""
-    names: list[str] = []
-    for field in ("Roles", "GroupRoles"):
-        stored = user.get(field)
-        # A game may have stored something else.
-        names += (
-            [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
-        )
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*user.get("Roles", ()), *user.get("GroupRoles", ())]))
 
 
 def all_role_names(user: Document) -> list[str]:
@@ -270,4 +257,4 @@ def all_role_names(user: Document) -> list[str]:
 
 
 def permissions_of_role(role: Document) -> frozenset[Permission]:
-    return permissions_named(role.get("Permissions"))
+    return permissions_named(role["Permissions"])

@@ -22,40 +22,37 @@ class Role(Enum):
             raise Invalid(f"There is no role '{text}'; the roles are {names}.") from None
 
 
+# Each role requires the one before it.
 FLAGS = {
     Role.API: "Api",
     Role.USERS_QUERY: "ApiPersonalInformation",
     Role.USERS_MANAGE: "ApiUserManagement",
 }
-# Each role requires the one before it.
-REQUIRES = {Role.USERS_QUERY: Role.API, Role.USERS_MANAGE: Role.USERS_QUERY}
 
 Power = Mapping[str, bool]
 
 
 def roles_of(power: Power | None) -> frozenset[Role]:
     """Return the roles of a Power; a role without the one that it requires does not count."""
-    held: set[Role] = set()
-    # A game may have stored something else.
-    if not isinstance(power, Mapping):
-        return frozenset()
+    held = []
     for role, flag in FLAGS.items():
-        if power.get(flag) and (role not in REQUIRES or REQUIRES[role] in held):
-            held.add(role)
+        if not (power and power.get(flag)):
+            break
+        held.append(role)
     return frozenset(held)
 
 
 def with_role(power: Power, role: Role) -> dict[str, bool]:
-    needed = REQUIRES.get(role)
-    if needed and needed not in roles_of(power):
-        raise Conflict(f"The role '{role.value}' needs '{needed.value}': grant that first.")
+    order = [*Role]
+    place = order.index(role)
+    if place and order[place - 1] not in roles_of(power):
+        needed = order[place - 1].value
+        raise Conflict(f"The role '{role.value}' needs '{needed}': grant that first.")
     return {**power, FLAGS[role]: True}
 
 
 def without_role(power: Power, role: Role) -> dict[str, bool]:
     """Return the Power without a role, and without those that require it."""
-    gone = {role}
-    for other, needed in REQUIRES.items():
-        if needed in gone:
-            gone.add(other)
-    return {**power, **{FLAGS[role]: False for role in gone}}
+    order = [*Role]
+    gone = order[order.index(role) :]
+    return {**power, **{FLAGS[one]: False for one in gone}}

@@ -23,10 +23,10 @@ def of_user(user_id: str, window: Window) -> Page:
         _line(
             {
                 # Not the chain itself, which the tokens of the sign-in contain.
-                "_id": f"{SIGN_IN}:{hashlib.sha256(sign_in.chain.encode()).hexdigest()[:32]}",
-                "At": sign_in.at,
+                "_id": f"{SIGN_IN}:{hashlib.sha256(sign_in['Id'].encode()).hexdigest()[:32]}",
+                "At": sign_in["At"],
                 "Operation": SIGN_IN,
-                "Via": "console" if sign_in.is_session else "api",
+                "Via": sign_in["Via"],
             },
             user_id,
         )
@@ -51,7 +51,7 @@ def sign_ins(user_id: str, window: Window) -> Page:
     """Return a page of the sign-ins of a user that are kept, the newest first."""
     found = tokens.sign_ins(user_id)
     values: list[Document] = [
-        {"Ip": None, "LastUsed": sign_in.at, "OtherUsers": {}}
+        {"Ip": None, "LastUsed": sign_in["At"], "OtherUsers": {}}
         for sign_in in found[window.start :][: window.limit]
     ]
     return Page(len(found), values)

@@ -16,6 +16,7 @@ from app.core.errors import NotFound, OutcomeUnknown
 from app.core.former_names import KEY_PATH, only_one
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
+from app.core.services import current
 from app.core.types import Document, decimal, whole
 from app.players.domain import (
     NAME_FIELDS,
@@ -384,3 +385,6 @@ def _begins(text: str) -> Document:
 def _named(search: str | None) -> Document:
     """Return the filter of players whose name contains a text."""
     return {"NameTails": _begins(search)} if search else {}
+
+
+players = current(Players)

@@ -55,7 +55,7 @@ class ErasureUnderWay(Unavailable):
 
 
 def count_keys(user: Document) -> int:
-    return len([*keys_of(user)])
+    return len(keys_of(user))
 
 
 def note_export(user: Document) -> Change:

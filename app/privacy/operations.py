@@ -32,7 +32,7 @@ users = current(Users)
 def begin(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Begin an erasure, unless it has begun; the answer is the id of the account."""
     try:
-        return users.in_transaction(partial(_begin, key, args, intent), intent)
+        return roles.keep_administrator(partial(_begin, key, args, intent), intent)
     except NotFound:
         # The account is deleted, and its name is stored nowhere any more.
         if erasures.find(key.id) is None:
@@ -44,7 +44,6 @@ def _begin(key: Lookup, args: Document, intent: Intent) -> Applied:
     user = _erasable(key, args, intent.origin.user_id)
     if intent.origin.approved_by is None:
         guard.require_peer(user)
-    roles.keep_one(user)
     return erasures.begin(user["_id"], intent)
 
 

@@ -29,8 +29,7 @@ from app.storage.client import Storage
 from app.storage.limits import Budgets
 from app.users import domain as users
 from app.users.api_keys.domain import public_keys
-from app.users.notes.domain import as_map, is_note, public_note
-from app.users.oauth.domain import public_sign_in
+from app.users.notes.domain import public_note
 from app.users.oauth.store import RefreshTokens
 from app.users.store import Users
 
@@ -87,16 +86,13 @@ class PersonalData:
         yield (
             "Notes",
             (
-                {**public_note(id_, note), "IsHidden": bool(note.get("IsHidden"))}
-                for id_, note in as_map(user.get("Notes")).items()
-                if is_note(note)
+                {**public_note(id_, note), "IsHidden": note.get("IsHidden", False)}
+                for id_, note in user.get("Notes", {}).items()
             ),
         )
-        used = self.budgets.used_today([id_ for id_, _ in keys_of(user)])
+        used = self.budgets.used_today([*keys_of(user)])
         yield "Keys", public_keys(user, now, used)
-        # An account created by a game may lack the version.
-        sign_ins = self.refresh_tokens.walk({"PasswordVersion": None, **user})
-        yield "SignIns", map(public_sign_in, sign_ins)
+        yield "SignIns", self.refresh_tokens.walk(user)
         actions = self.actions.of_person(ids, user_id)
         yield "Actions", (public_action(action, now) for action in actions)
         rows = self.batches.rows_about(ids)

@@ -18,6 +18,7 @@ from pymongo import ReturnDocument, WriteConcern
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.core.errors import RateLimited
+from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.clock import Clock
@@ -198,3 +199,9 @@ class Budgets(Counter):
         ids = {f"{id_} {self._clock.now():%Y-%m-%d}": id_ for id_ in owner_ids}
         found = self._windows.find({"_id": {"$in": list(ids)}})
         return dict.fromkeys(owner_ids, 0) | {ids[one["_id"]]: int(one["Used"]) for one in found}
+
+
+limits = current(Limits)
+
+
+budgets = current(Budgets)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from operator import not_
 from typing import Any
 
 from app.auth import guard
-from app.auth.callers import Callers
-from app.auth.guesses import Guess, guess_by_caller, unknown_account
+from app.auth.callers import callers
+from app.auth.guesses import Guess, attempt, guess_by_caller, unknown_account
 from app.core.changes import Applied, Intent
 from app.core.errors import (
     Conflict,
@@ -21,7 +22,7 @@ from app.core.naming import Lookup, email_as_sent, name_key
 from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http.context import current, setting
-from app.storage.limits import Limits
+from app.storage.limits import limits
 from app.users.domain import (
     ResetCodes,
     WrongCode,
@@ -32,16 +33,11 @@ from app.users.domain import (
     replace_password,
     require_not_staff,
 )
-from app.users.hashing import Hasher
-from app.users.mail import RESET, Letter, Mailer, MailNotSent
-from app.users.store import Users
+from app.users.hashing import hasher
+from app.users.mail import RESET, Letter, mailer
+from app.users.store import PASSWORD, users
 
-callers = current(Callers)
-hasher = current(Hasher)
-limits = current(Limits)
-mailer = current(Mailer)
 reset_codes = current(ResetCodes)
-users = current(Users)
 
 
 def refuse_own_account(key: Lookup, _: Any = None) -> None:
@@ -102,15 +98,17 @@ def verify(
     return {**user, "PasswordHash": renewed}
 
 
-def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> Applied:
-    """Store a new password: with checked, if that is still the stored hash.
+def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
+    """Store a new password: if the current one is given, and is still the same then.
 
     Without it, only if the account still has no role of staff.
     """
-    rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
-    applied = users.change_password(key, rule, intent)
+    checked = checked_password(key, args)
+    rule = partial(replace_password, password_hash=hasher.hash(args["new"]), checked=checked)
+    applied = users.change(key, PASSWORD, rule, intent)
     callers.forget()
-    return applied
+    # Without the password, the contract words the answer like that of a check.
+    return applied._replace(answer={"Message": f"Password {'Updated' if checked else 'Correct'}"})
 
 
 def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET) -> Applied:
@@ -124,12 +122,10 @@ def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET)
         raise Conflict("This account has no password: its owner signs in with a company account.")
     if not email_as_sent(user["Email"]):
         raise Conflict("Password reset email could not be sent: the account has no valid address.")
-    guess_by_caller(user["_id"]).refuse_if_locked()
+    limits.refuse_full(**guess_by_caller(user["_id"]))
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
-    with (
-        mailer.slot(),
-        limits.use(_may_be_mailed, mails_a_day=user["_id"], mails_an_hour=user["_id"]),
-    ):
+    # Only what was sent counts.
+    with limits.use(not_, mails_a_day=user["_id"], mails_an_hour=user["_id"]):
         expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
         stored = code_of(code, expires_at)
         rule = partial(remember_code, field=letter.field, code=stored, mailed=user)
@@ -138,17 +134,12 @@ def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET)
         return users.change(key, (letter.field, *changed), rule, intent)
 
 
-def _may_be_mailed(error: BaseException | None) -> bool:
-    return not isinstance(error, MailNotSent)
-
-
 def redeem_reset_code(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Exchange a code for a new password, or raise WrongCode."""
     make_hash = partial(hasher.hash, args["new"])
     rule = partial(redeem_code, code=args["code"], now=users.now(), make_hash=make_hash)
-    guess = guess_by_caller(_account_for_guess(key, "_id")["_id"])
-    with hasher.slot_for(guess), guess.attempt():
-        applied = users.change_password(key, rule, intent)
+    with hasher.attempt(guess_by_caller(_account_for_guess(key, "_id")["_id"])):
+        applied = users.change(key, PASSWORD, rule, intent)
         if not applied.answer:
             raise WrongCode
     callers.forget()
@@ -160,5 +151,5 @@ def _account_for_guess(key: Lookup, *fields: str) -> Document:
     try:
         return users.get(key, *fields)
     except NotFound:
-        with guess_by_caller(unknown_account(str(key))).attempt():
+        with attempt(guess_by_caller(unknown_account(str(key)))):
             raise

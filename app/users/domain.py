@@ -6,9 +6,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 from app.core.changes import Change, SubjectKind
 from app.core.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
@@ -142,17 +141,6 @@ SUBJECT = SubjectKind(
 INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor")
 INTERNAL += ("Invitation", "OpenId", "Roles", "GroupRoles", "IsDisabled")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
-# The types that readers rely on, and the defaults for values of other types.
-_READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
-    "Name": ((str,), ""),
-    "Email": ((str,), ""),
-    "EmailKey": ((str,), ""),
-    "Power": ((dict,), NO_POWER),
-    "PasswordHash": ((str, type(None)), None),
-    "MuteReason": ((str, type(None)), None),
-}
-# A larger value is not a real count, and would soon overflow an int64.
-LARGEST_COUNT = 2**62
 
 # The part before the @: what every mail server accepts, without header injection.
 _LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}")
@@ -233,35 +221,6 @@ def user_document(record: Document, version: int = 0) -> Document:
     }
 
 
-def usable(user: Document, fields: Iterable[str], unused: Callable[[], int]) -> Document:
-    """Return an account with valid values in these fields; a game may have stored others.
-
-    Without a PasswordVersion, the valid tokens are unknown: an unused one makes all of them void.
-    """
-    wrong: Document = {}
-    for name in fields:
-        if name in _READ_AS:
-            kinds, default = _READ_AS[name]
-            if name not in user or not isinstance(user[name], kinds):
-                wrong[name] = default
-        elif name in ("Reset", "Invitation") and not _is_code(user.get(name, "")):
-            wrong[name] = None
-        elif name == "PasswordVersion" and not _is_count(user.get(name)):
-            wrong[name] = unused()
-    return {**user, **wrong} if wrong else user
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST_COUNT
-
-
-def _is_code(code: Any) -> bool:
-    if not isinstance(code, dict):
-        return code is None
-    is_code = isinstance(code.get("Code"), str) and isinstance(code.get("ExpiresAt"), datetime)
-    return is_code and _is_count(code.get("Failures"))
-
-
 def new_account(
     guid: str, name: str, email: str, password_hash: str | None, now: datetime
 ) -> Document:
@@ -310,7 +269,7 @@ def public_user(
 
 
 def valid_code(user: Document, now: datetime, field: str = "Reset") -> str | None:
-    stored = user[field]
+    stored = user.get(field)
     return stored["Code"] if stored and stored["ExpiresAt"] > now else None
 
 
@@ -423,8 +382,7 @@ def accept_invitation(
 
 
 def _with_password(user: Document, password_hash: str) -> Document:
-    count = user["PasswordVersion"] + 1
-    return {"PasswordHash": password_hash, "PasswordVersion": count, "Reset": None}
+    return {"PasswordHash": password_hash, "Reset": None, **revoke_tokens(user).fields}
 
 
 def _require_settable(user: Document, checked: str | None) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 from cachetools import TTLCache
 
-from app.auth.guesses import Guess
+from app.auth.guesses import Guess, attempt
 from app.core.errors import QuartermasterError, Unavailable
 from app.core.limits import Limiter
 from app.core.request_scope import working
+from app.core.services import current
+from app.storage.limits import limits
 from app.users.passwords import Passwords
 
 CACHE_SIZE = 10_000
@@ -40,9 +43,9 @@ class Hasher:
         with self._lock:
             is_verified = digest in self._verified
         if is_verified:
-            guess.refuse_if_locked()
+            limits.refuse_full(**guess)
             return
-        with self.slot_for(guess), guess.attempt():
+        with self.attempt(guess):
             with working(self._limiter):  # hashing does not use up the time at the database
                 is_right = self._passwords.matches(stored, sha256)
             if not is_right:
@@ -50,13 +53,15 @@ class Hasher:
         with self._lock:
             self._verified[digest] = True
 
-    def slot_for(self, guess: Guess) -> AbstractContextManager[None]:
-        """Return the slot that an attempt needs; a locked-out client needs none.
+    @contextmanager
+    def attempt(self, guess: Guess) -> Iterator[None]:
+        """Allow an attempt that hashes; one that waits for a slot does not count yet.
 
-        Take it before the attempt is counted: one that waits for a slot does not count yet.
+        A client that is locked out needs no slot.
         """
-        guess.refuse_if_locked()
-        return working(self._limiter)
+        limits.refuse_full(**guess)
+        with working(self._limiter), attempt(guess):
+            yield
 
     def hash(self, sha256: str) -> str:
         with working(self._limiter):
@@ -70,3 +75,6 @@ class Hasher:
             return self.hash(sha256)
         except Unavailable:
             return None
+
+
+hasher = current(Hasher)

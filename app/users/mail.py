@@ -7,7 +7,6 @@ import re
 import smtplib
 import ssl
 import time
-from contextlib import AbstractContextManager
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +18,12 @@ from app.core import metrics
 from app.core.errors import Unavailable
 from app.core.limits import Limiter
 from app.core.naming import email_as_sent
-from app.core.request_scope import renew_time_limit, working
+from app.core.request_scope import working
+from app.core.services import current
 from app.core.types import Document
 
 # What an error calls the mail of a template.
 NOUNS = {"reset": "Password reset email", "invitation": "The invitation"}
-# Errors of a server that refuses a mail, and of a mail that cannot be sent.
-REFUSED = (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError, BadHeaderError)
 
 
 class Letter(NamedTuple):
@@ -43,17 +41,19 @@ INVITATION = Letter("Invitation", "invitation", "INVITATION_SUBJECT", "INVITATIO
 
 
 class MailNotSent(Unavailable):
-    """The mail server did not accept the mail, so it does not count."""
+    """The mail server did not accept the mail."""
+
+    retry_after = 30
 
 
-class MailNotConfigured(MailNotSent):
+class MailNotConfigured(Unavailable):
     """In production without MAIL_SERVER."""
 
     sentence = "{noun} could not be sent: mail is not configured."
     retry_after = 60
 
 
-class PublicUrlNotSet(MailNotSent):
+class PublicUrlNotSet(Unavailable):
     """In production, no mail has the host of a request in a link: any client can forge it."""
 
     sentence = "{noun} could not be sent: its link needs the setting QM_PUBLIC_URL."
@@ -87,7 +87,7 @@ class TimedConnection(Connection):
 
     def __exit__(self, *fault: Any) -> None:
         # The mail is already accepted or refused: an error of QUIT does not matter.
-        with contextlib.suppress(smtplib.SMTPException, OSError):
+        with contextlib.suppress(OSError):
             super().__exit__(*fault)
 
 
@@ -103,10 +103,6 @@ class Mailer:
     def outbox(self) -> Path | None:
         """The folder that gets the mails; None if a mail server does."""
         return None if self._config["MAIL_SERVER"] else Path(self._config["DATA_DIR"]) / "outbox"
-
-    def slot(self) -> AbstractContextManager[None]:
-        """Return the slot that sending needs; take it before an attempt is counted."""
-        return working(self._limiter)
 
     def send_code(self, user: Document, code: str, letter: Letter = RESET) -> None:
         """Send a code that resets a password, or that accepts an invitation."""
@@ -129,7 +125,8 @@ class Mailer:
         return f"{address}/console/{path}"
 
     def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:
-        """Send a mail; raise MailNotSent if it was certainly not sent, else Unavailable."""
+        """Send a mail, or raise MailNotSent."""
+        noun = NOUNS.get(template, "The mail")
         with metrics.MAILS.labels("failed").count_exceptions():
             # A name from the game may contain line breaks, which could forge lines of the mail.
             for key, fact in {"name": name, **facts}.items():
@@ -145,43 +142,36 @@ class Mailer:
                 html=render_template(f"{template}.html", **facts),
                 sender=sender.replace(address, email_as_sent(address) or address),
             )
-            noun = NOUNS.get(template, "The mail")
-            if self.outbox is None:
-                self._send(message, noun)
-            elif self._config["ENV"] == "production":
-                raise MailNotConfigured(noun)
-            else:
-                self._write(self.outbox, message, name, noun)
+            why = "the mail server did not accept it"
+            try:
+                if self.outbox is None:
+                    self._send(message)
+                elif self._config["ENV"] == "production":
+                    raise MailNotConfigured(noun)
+                else:
+                    why = "it could not be written to the outbox"
+                    self._write(self.outbox, message, name)
+            except (OSError, ValueError, BadHeaderError) as error:
+                raise MailNotSent(f"{noun} could not be sent: {why}.") from error
         metrics.MAILS.labels("sent").inc()
 
-    def _send(self, message: Message, noun: str) -> None:
+    def _send(self, message: Message) -> None:
         timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
-        # Whether sending has begun: then the mail may arrive even without an answer.
-        has_begun = False
-        try:
-            with TimedConnection(self._mail.state, timeout, ca_file) as connection:
-                has_begun = True
-                connection.send(message)
-        except (smtplib.SMTPException, OSError, *REFUSED) as error:
-            is_unsure = has_begun and not isinstance(error, REFUSED)
-            kind = Unavailable if is_unsure else MailNotSent
-            raise _not_sent(noun, "the mail server did not accept it", kind) from error
-        finally:
-            # The result must still be stored: do not count the time that the mail server took.
-            renew_time_limit()
+        # The time that the mail server takes is none at the database.
+        with (
+            working(self._limiter),
+            TimedConnection(self._mail.state, timeout, ca_file) as connection,
+        ):
+            connection.send(message)
 
-    def _write(self, outbox: Path, message: Message, name: str, noun: str) -> None:
+    def _write(self, outbox: Path, message: Message, name: str) -> None:
         message.date = time.time()
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
-        try:
-            outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = outbox / f"{time.time_ns()}-{safe_name}.eml"
-            # A code is as sensitive as a password, and an existing folder may be open to others.
-            path.touch(mode=0o600, exist_ok=False)
-            path.write_bytes(message.as_bytes())
-        except (OSError, ValueError) as error:
-            raise _not_sent(noun, "it could not be written to the outbox") from error
+        outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = outbox / f"{time.time_ns()}-{safe_name}.eml"
+        # A code is as sensitive as a password, and an existing folder may be open to others.
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_bytes(message.as_bytes())
 
 
-def _not_sent(noun: str, why: str, kind: type[Unavailable] = MailNotSent) -> Unavailable:
-    return kind(f"{noun} could not be sent: {why}.", retry_after=30)
+mailer = current(Mailer)

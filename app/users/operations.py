@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from app.core.changes import Applied, Intent
 from app.core.naming import Lookup
 from app.core.operations import NotUndoable, Operation, no_items
-from app.core.permissions import Need, Permission
+from app.core.permissions import RIGHTS, Permission
 from app.core.types import Document
-from app.http.context import current
-from app.users import accounts
-from app.users.domain import require_email, require_username
+from app.users import accounts, domain
+from app.users.domain import rename, require_email, require_username
 from app.users.schemas import (
     ChangeEmailArgs,
     ChangePasswordArgs,
@@ -19,58 +19,36 @@ from app.users.schemas import (
     RegisterArgs,
     RenameUserArgs,
 )
-from app.users.store import Users
-
-users = current(Users)
+from app.users.store import ADDRESS, users
 
 NOT_KEPT = "the former password is not kept"
 
 
-def account_operation(
-    name: str,
-    *,
-    no_undo: str,
-    sentence: str,
-    arguments: Any = None,
-    subject: str = "user",
-    needs: tuple[Need, ...] | None = (Permission.USERS_CHANGE,),
-    **facts: Any,
-) -> Operation:
+def account_operation(name: str, *, no_undo: str, **declared: Any) -> Operation:
     """Return an operation of accounts; no_undo says why it cannot be undone."""
-    return Operation(
-        name=name,
-        subject=subject,
-        needs=needs,
-        arguments=arguments,
-        inverse=NotUndoable(no_undo),
-        moves=no_items,
-        sentence=sentence,
-        **{"takes_key": False, **facts},
-    )
-
-
-def require_new_name(_: Lookup, args: Document) -> None:
-    require_username(args["Name"], "Name")
-
-
-def require_address(_: Lookup, args: Document) -> None:
-    require_email(args["new"], "new")
+    facts: dict[str, Any] = {
+        "subject": "user",
+        "needs": (Permission.USERS_CHANGE,),
+        "arguments": None,
+        "takes_key": False,
+    }
+    undo = NotUndoable(no_undo)
+    return Operation(name=name, inverse=undo, moves=no_items, **{**facts, **declared})
 
 
 def rename_user(key: Lookup, args: Document, intent: Intent) -> Applied:
-    named = {"Id": users.get(key, "_id")["_id"], "Name": args["Name"]}
-    return users.rename(key, args["Name"], intent)._replace(answer=named)
+    name = args["Name"]
+    require_username(name, "Name")
+    named = {"Id": users.get(key, "_id")["_id"], "Name": name}
+    reads = ("Name", "NameKey", "NameTails", "FormerNames")
+    return users.change(key, reads, partial(rename, name=name), intent)._replace(answer=named)
 
 
 def change_email(key: Lookup, args: Document, intent: Intent) -> Applied:
-    return users.change_email(key, args["new"], intent, accounts.checked_password(key, args))
-
-
-def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
+    require_email(args["new"], "new")
     checked = accounts.checked_password(key, args)
-    applied = accounts.set_password(key, args["new"], intent, checked)
-    # Without the password, the contract words the answer like that of a check.
-    return applied._replace(answer={"Message": f"Password {'Updated' if checked else 'Correct'}"})
+    rule = partial(domain.change_email, new=args["new"], checked=checked)
+    return users.change(key, (*ADDRESS, *RIGHTS), rule, intent)
 
 
 REGISTER = account_operation(
@@ -84,7 +62,7 @@ RENAME_USER = account_operation(
     no_undo="rename the account back instead",
     sentence="Account renamed to {Name}",
     arguments=RenameUserArgs(),
-    requires=(accounts.require_manageable, require_new_name),
+    requires=(accounts.require_manageable,),
     run=rename_user,
     needs=(Permission.USERS_FIND, Permission.USERS_MANAGE),
 )
@@ -93,7 +71,7 @@ CHANGE_EMAIL = account_operation(
     no_undo="the former address is not kept",
     sentence="Email address changed",
     arguments=ChangeEmailArgs(),
-    requires=(accounts.require_settable, require_address),
+    requires=(accounts.require_settable,),
     run=change_email,
 )
 CHANGE_PASSWORD = account_operation(
@@ -102,7 +80,7 @@ CHANGE_PASSWORD = account_operation(
     sentence="Password changed",
     arguments=ChangePasswordArgs(),
     requires=(accounts.require_settable,),
-    run=change_password,
+    run=accounts.change_password,
 )
 MAIL_RESET_CODE = account_operation(
     "mail-reset-code",

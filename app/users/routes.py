@@ -18,11 +18,10 @@ from app.core.paging import Page, Window
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import change_response, intent
 from app.http.lists import ASCENDING, LegacyListArgs, legacy_list, paged_list
 from app.players.schemas import PlayerSchema
-from app.players.store import Players
+from app.players.store import players
 from app.players.variables.domain import variable_records
 from app.players.variables.schemas import VariableSchema
 from app.users import accounts
@@ -37,7 +36,7 @@ from app.users.domain import (
     require_username,
     shown_code,
 )
-from app.users.hashing import Hasher
+from app.users.hashing import hasher
 from app.users.mail import NOUNS, MailNotConfigured
 from app.users.operations import (
     CHANGE_EMAIL,
@@ -60,15 +59,12 @@ from app.users.schemas import (
     UserPageSchema,
     UserSchema,
 )
-from app.users.store import Users
+from app.users.store import users
 
 PREFIX = "/api/v1/users"
 
 blp = Blueprint("Users", __name__, url_prefix=PREFIX, description="User accounts.")
 
-hasher = current(Hasher)
-players = current(Players)
-users = current(Users)
 
 read = partial(read_route, blp)
 QUERY = (Permission.USERS_READ,)

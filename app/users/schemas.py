@@ -140,3 +140,24 @@ class ChangePasswordArgs(ManagePasswordArgs):
 
 class RedeemArgs(ManagePasswordArgs):
     code = Text(required=True, example="K7QF2MZR", description="In any case.", unrecorded=True)
+
+
+class ResetSignInArgs(Schema):
+    """The new address of somebody who has lost the former; empty: it stays."""
+
+    Email = Text(
+        load_default="",
+        example="moved@example.com",
+        metadata={**ADDRESS, "unrecorded": True},
+    )
+
+
+class ResetFactorSchema(Schema):
+    """Whose second factor was reset."""
+
+    username = Text(required=True, example="demo")
+    MailSent = Flag(
+        required=True,
+        example=True,
+        description="Whether a mail told its owner. If not, tell them yourself.",
+    )

@@ -108,13 +108,6 @@ def test_a_new_key_of_an_older_scope_opens_the_same(scope, opened, client, world
     assert opened({"Authorization": f"Bearer {made['Key']}"}) == were_open({scope})
 
 
-@pytest.mark.parametrize("stored", [None, 7, {"0": "game.act"}, [7, None, ["game.act"]]])
-def test_what_a_game_stores_as_scopes_opens_nothing_more(stored, opened, world, db):
-    headers = world.key_headers(Scopes=stored)
-    expand_scopes(db)
-    assert opened(headers) == were_open({"any"})
-
-
 def test_roles_keep_what_became_a_permission_of_its_own(db):
     db.roles.insert_one(new_role("guards", ["moderate.mute", "notes.write"], None))
     expand_scopes(db)

@@ -172,13 +172,9 @@ def test_a_key_works_unless_its_account_is_banned_whatever_its_password_is(with_
         (["203.0.113.0/24"], "203.0.113.9", 200),
         (["203.0.113.0/24"], "203.0.114.9", 403),
         (["203.0.113.7"], "::ffff:203.0.113.7", 200),
-        (["::ffff:203.0.113.7"], "203.0.113.7", 200),
-        (["::ffff:203.0.113.0/120"], "203.0.113.9", 200),
         (["::/0"], "2001:db8::1", 200),
         (["2001:db8::/32"], "2001:db8::1", 200),
         (["2001:db8::/32"], "203.0.113.9", 403),
-        (["what"], "203.0.113.9", 403),
-        ("what", "203.0.113.9", 403),
     ],
 )
 def test_a_key_may_be_bound_to_networks(client, world, networks, address, status):
@@ -224,15 +220,6 @@ def test_when_it_was_used_is_stored_once_a_minute(with_key, app, db):
     service(app, Callers).forget()
     key("GET players")
     assert db.users.find_one() == first
-
-
-def test_what_a_game_stores_as_keys_opens_nothing_and_breaks_nothing(staff, works, db):
-    for damaged in (None, 5, "x", [], {"a": 5}, {"a": {"Name": "x"}}):
-        secret = new_secret()
-        user = {**with_keys(make_user(), **{guid(): make_key(secret)}), "Keys": damaged}
-        db.users.insert_one(user, bypass_document_validation=True)
-        assert not works(secret)
-        assert staff(f"GET keys?user={user['_id']}").json == {"Values": []}
 
 
 def test_a_key_is_found_by_its_index(real_db, real_storage):
@@ -290,7 +277,3 @@ class TestBudget:
         for most, status in ((6, 403), (7, 200)):
             terms = {"Scopes": ["history.undo"], "Budget": {"ItemsPerDay": most}}
             holder(make(Name=str(most), **terms)["Key"])(undo, status=status)
-
-    def test_one_that_cannot_be_read_allows_nothing(self, with_key, move):
-        for damaged in (5, {"ItemsPerDay": "x"}, {"Items": 5}):
-            move(with_key(Budget=damaged), status=403)

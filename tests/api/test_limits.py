@@ -216,7 +216,7 @@ class SlowMailServer:
 def test_the_time_at_a_mail_server_does_not_count(app, real_db, monkeypatch):
     monkeypatch.setattr(mail, "TimedConnection", SlowMailServer)
     with request(DatabasePlaces(1, partial(pymongo.timeout, 0.2))), at_database():
-        service(app, mail.Mailer)._send("a mail", "mail")
+        service(app, mail.Mailer)._send("a mail")
         assert real_db["players"].find_one({}) is None
 
 

@@ -107,7 +107,7 @@ def test_the_text_is_nowhere_in_history(post, get, db, kind, subject):
     assert entry["Reason"] == "He wrote again"
     assert entry["Changes"] == [{"Path": f"Notes.{note['Id']}", "Before": None, "After": None}]
     (stored,) = db.history.find()
-    assert stored["Answer"] == note["Id"]
+    assert stored["Answer"]["Id"] == note["Id"]
     for told in (stored, get("history")):
         assert "ticket" not in repr(told)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from pymongo.errors import AutoReconnect
 
 from app.core.roles import Role
-from app.storage.client import Storage
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
-from app.users.store import Users
-from tests.applications import replace_service, service, storage_with
+from tests.applications import service
 from tests.factories import NOW, World, guid, sha256
 
 USERS = "/api/v1/users"
@@ -239,19 +236,6 @@ def test_a_password_that_changes_between_check_and_write_is_noticed(
     assert post(f"/Alice/{path}", new=new, authorization=OLD).status_code == 403
     after = db.users.find_one({"_id": alice["_id"]})
     assert (after["PasswordHash"], after["Email"]) == ("another", alice["Email"])
-
-
-def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, caplog):
-    class Away:
-        name = "refresh_tokens"
-
-        def find(self, *_, **__):
-            raise AutoReconnect("away")
-
-    replace_service(app, Users(storage_with(service(app, Storage), refresh_tokens=Away())))
-    response = post("/Alice/password/change", new=NEW, authorization=OLD)
-    assert response.status_code == 200
-    assert "were not removed" in caplog.text
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from app.game.actions.asking import Answer, visible_action
 from app.history.access import visible_entry
 from app.http.context import current
 from app.users.mail import Mailer
-from app.users.oauth.operations import REVOKE_TOKENS
+from app.users.oauth.sign_ins import REVOKE_TOKENS
 from app.users.operations import MAIL_RESET_CODE
 from app.users.staff.operations import CREATE_ROLE, INVITE
 

@@ -15,10 +15,7 @@ from app.core import metrics
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 from app.game.samples.domain import INTERVAL, interval_of, quantile, traffic_of
-from app.http.context import current
-from app.users.openid.sign_ins import GroupRoles
-
-group_roles = current(GroupRoles)
+from app.users.openid.sign_ins import unknown_roles
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 HOURS = 24
@@ -46,7 +43,7 @@ def show_health() -> Response:
         answer_ms=answer_ms,
         build=metrics.BUILD.labels,
         online=players.count_online(),
-        unknown_roles=group_roles.unknown(),
+        unknown_roles=unknown_roles(),
         lifetime_faults=storage.lifetime.faults,
     )
 

@@ -134,7 +134,6 @@ def end_others() -> None:
     """Keep only the session of this request, after a change that ended all sign-ins."""
     if session := current_session():
         refresh_tokens.outlive_change(session.chain)
-        users.sweep_tokens(Lookup.parse(session.user_id))
         callers.forget()
 
 

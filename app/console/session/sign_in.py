@@ -28,7 +28,6 @@ from app.core.permissions import SignedIn
 from app.core.types import Document
 from app.http.context import current, setting
 from app.storage.limits import Marks
-from app.users.invitations import accept
 from app.users.oauth.domain import TokenRefused
 from app.users.oauth.sign_ins import authenticate, list_sign_ins
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
@@ -37,6 +36,7 @@ from app.users.openid.sign_ins import sign_in as openid_sign_in
 from app.users.second_factor.domain import CodeRefused, has_factor
 from app.users.second_factor.management import use_code
 from app.users.second_factor.vault import Vault
+from app.users.staff.invitations import accept
 
 PAGE_SIZE = 25
 REFUSALS = (TokenRefused, *FORM_REFUSALS)

@@ -37,8 +37,8 @@ from app.core.permissions import (
 from app.core.types import Document
 from app.http.intents import intent
 from app.users.second_factor.domain import has_factor
-from app.users.staff import operations
 from app.users.staff.domain import NAME_RULE, public_role, public_staff, require_given
+from app.users.staff.invitations import invite_again
 from app.users.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
@@ -282,7 +282,7 @@ AGAIN = staff_form(
     "Send the invitation again",
     name="invite-again",
     path="invite",
-    act=lambda key: operations.invite_again(key, intent(INVITE)),
+    act=lambda key: invite_again(key, intent(INVITE)),
     view="invite_staff_again",
     about="Mails a new link. The former one stops working.",
     is_offered=lambda target: is_open(target) and target.record["IsInvited"],

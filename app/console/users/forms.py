@@ -27,8 +27,7 @@ from app.privacy.operations import ERASE_USER, finish
 from app.users import accounts
 from app.users.moderation.operations import IMPOSE, LIFT
 from app.users.notes.operations import NOTE_ON_USER
-from app.users.oauth.operations import REVOKE_TOKENS
-from app.users.oauth.sign_ins import end_sign_in
+from app.users.oauth.sign_ins import REVOKE_TOKENS, end_sign_in
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 from app.users.schemas import ManageEmailArgs
 from app.users.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN

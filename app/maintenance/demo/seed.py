@@ -15,6 +15,7 @@ from app.maintenance.demo.world import GUILD_NAMES, World
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database, init_for_bulk_load
+from app.users.domain import change_power
 from app.users.operations import GRANT_ROLE, REGISTER
 from app.users.passwords import Passwords
 from app.users.store import Users
@@ -46,11 +47,12 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
     if storage.db["players"].find_one({}, ["_id"]) is None:
         seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
     users = Users(storage)
-    if users.credentials(DEMO_NAME) is None:
+    if users.credentials({"NameKey": DEMO_NAME}) is None:
         by = Origin(None, "quartermaster serve --demo", "cli")
         password_hash, intent = passwords.hash(World.PASSWORD), Intent(REGISTER.name, by)
         mail, roles = "demo@example.com", [DEMO_STAFF_ROLE]
         users.create(DEMO_NAME, mail, password_hash, intent, Roles=roles)
         for role in Role:
             intent = Intent(GRANT_ROLE.name, by, {"Role": role.value})
-            users.change_power(Lookup.parse(DEMO_NAME), partial(with_role, role=role), intent)
+            rule = partial(change_power, change=partial(with_role, role=role))
+            users.change(Lookup.parse(DEMO_NAME), ("Power",), rule, intent)

@@ -13,7 +13,6 @@ from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import answer, change_headers
 from app.http.json import json_response
 from app.http.path_converters import path_guid
@@ -28,13 +27,11 @@ from app.users.api_keys.schemas import (
 )
 from app.users.oauth.sign_ins import owner
 from app.users.staff.domain import MayNotGive
-from app.users.store import Users
 
 ABOUT = "Keys with which tools authenticate, instead of a password."
 
 blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
 
-users = current(Users)
 
 not_found = NotOwned("key", "demo")
 others = (RoleMissing(Permission.USERS_MANAGE.role.value), NotFound("user", Lookup.parse("nobody")))

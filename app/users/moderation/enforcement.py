@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-from functools import partial
+from datetime import timedelta
 
 from app.auth import guard
-from app.auth.callers import Caller, Callers, NotPeer
-from app.core.changes import Applied, Intent, Rule
+from app.auth.callers import Caller, NotPeer, callers
+from app.core.changes import Applied, Change, Intent
 from app.core.errors import RoleMissing
 from app.core.naming import Lookup
-from app.core.penalties import MUTE, Penalty
-from app.core.permissions import RIGHTS, Permission
+from app.core.penalties import BAN, Penalty
+from app.core.permissions import Permission
 from app.core.types import Document
-from app.http.context import current
 from app.http.masking import masked
-from app.users.moderation.domain import READS, impose, lift
-from app.users.staff.store import TURN, Roles
-from app.users.store import Users
+from app.users.domain import revoke_tokens
+from app.users.moderation.domain import BY_ADDRESS, READS
+from app.users.staff.store import staff
+from app.users.store import users
 
 # Otherwise any tool could lock out all administrators.
 ADMINISTERING = {Permission.USERS_MANAGE, Permission.STAFF_MANAGE}
 
-callers = current(Callers)
-roles = current(Roles)
-users = current(Users)
 
-
-def impose_on(penalty: Penalty, account: Lookup, args: Document, intent: Intent) -> Applied:
-    # Mask tokens in the reason: it is kept for long and shown to many.
-    why = masked(args["reason"].strip()) or None
+def impose(penalty: Penalty, account: Lookup, args: Document, intent: Intent) -> Applied:
+    """Impose a penalty for some days. A ban also makes all tokens of the account void."""
     by = masked(args["moderator"].strip()) or guard.caller().name
-    rule = partial(
-        impose,
-        penalty=penalty,
-        days=args["duration"],
-        reason=why,
-        by=by,
-        by_address=args["ip"],
-        require_lower=require_lower,
-        now=users.now(),
-    )
+    fields = {
+        penalty.flag: True,
+        # Mask tokens in the reason: it is kept for long and shown to many.
+        penalty.reason: masked(args["reason"].strip()) or None,
+        penalty.until: users.now() + timedelta(days=args["duration"]),
+        penalty.by: by,
+    }
+
+    def imposed(user: Document) -> Change:
+        require_lower(user)
+        ends = {BY_ADDRESS: args["ip"], **revoke_tokens(user).fields} if penalty is BAN else {}
+        return Change({**fields, **ends}, None)
+
     meant = intent._replace(arguments={**intent.arguments, "Moderator": by})
-    if penalty is MUTE:
-        return users.change(account, READS, rule, meant)
-    applied = users.in_transaction(partial(_ban, account, rule, meant), meant, TURN)
-    users.sweep_tokens(account)
-    callers.forget()
-    return applied
-
-
-def _ban(account: Lookup, rule: Rule, intent: Intent) -> Applied:
-    if earlier := users.find_earlier(account, intent):
-        return earlier
-    # Whoever may not ban the account is told so by the rule, not that it is the last of its kind.
-    decision = users.decide(account, READS, rule, intent)
-    roles.keep_one(users.get(account, *RIGHTS))
-    return users.write(decision)
+    store = staff if penalty is BAN else users
+    return store.change(account, READS, imposed, meant)
 
 
 def may_punish(caller: Caller, user: Document) -> bool:
@@ -81,7 +66,14 @@ def require_lower(user: Document) -> None:
     raise RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
-def lift_from(penalty: Penalty, account: Lookup, _: Document, intent: Intent) -> Applied:
+def lift(penalty: Penalty, account: Lookup, _: Document, intent: Intent) -> Applied:
     """End a penalty early; change nothing if there is none."""
-    rule = partial(lift, penalty=penalty)
-    return users.change(account, READS, rule, intent)
+
+    def lifted(user: Document) -> Change:
+        if not user.get(penalty.flag):
+            return Change({}, None)
+        ends = dict.fromkeys((penalty.reason, penalty.until, penalty.by))
+        also = {BY_ADDRESS: False} if penalty is BAN else {}
+        return Change({penalty.flag: False, **ends, **also}, None)
+
+    return users.change(account, READS, lifted, intent)

@@ -7,31 +7,21 @@ from functools import partial
 from typing import Any
 
 from app.auth import guard
+from app.core.changes import changed_at
 from app.core.operations import Inverse, Operation, Prepared, no_items
 from app.core.permissions import Need, Permission
 from app.core.types import Document
-from app.http.context import current
 from app.http.masking import masked
-from app.players.store import Players
+from app.players.store import players
 from app.users.notes.domain import undo, write
 from app.users.notes.schemas import NoteArgs
-from app.users.store import Users
-
-players = current(Players)
-users = current(Users)
+from app.users.store import users
 
 
 def prepare_note(args: Document) -> Prepared:
-    caller = guard.caller()
-    rule = partial(
-        write,
-        note_id=str(uuid.uuid4()),
-        text=text_of(args),
-        user_id=caller.id,
-        name=caller.name,
-        at=users.now(),
-    )
-    return Prepared(("Notes",), rule)
+    caller, at = guard.caller(), changed_at(users.now(), None)
+    note = {"At": at, "UserId": caller.id, "Name": caller.name, "Text": text_of(args)}
+    return Prepared(("Notes",), partial(write, note_id=str(uuid.uuid4()), note=note))
 
 
 def text_of(args: Document) -> str:

@@ -15,27 +15,21 @@ from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
-from app.http.intents import answer
+from app.http.intents import change_response
 from app.http.lists import CursorListArgs, cursor_list
-from app.players.store import Players
+from app.players.store import players
 from app.users.notes.domain import (
     MOST_NOTES,
     TooManyNotes,
-    as_map,
-    is_note,
-    public_note,
     visible_notes,
 )
 from app.users.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER, text_of
 from app.users.notes.schemas import NotePageSchema, NoteSchema
-from app.users.store import Users
+from app.users.store import users
 
 of_players = Blueprint("PlayerNotes", __name__, url_prefix="/api/v1/players", group="Players")
 of_users = Blueprint("UserNotes", __name__, url_prefix="/api/v1/users", group="Users")
 
-players = current(Players)
-users = current(Users)
 
 full = TooManyNotes(MOST_NOTES)
 args = CursorListArgs()
@@ -56,8 +50,7 @@ def write_player_note(args: Document, key: Lookup) -> Response:
 
     For staff: players do not see it. Undo its history entry to hide it.
     """
-    applied = execute(NOTE_ON_PLAYER, key, args)
-    return note_response(applied, args, players)
+    return note_response(execute(NOTE_ON_PLAYER, key, args), args)
 
 
 @read_route(of_users, "/<lookup:key>/notes", NotePageSchema, Permission.USERS_READ, args=args)
@@ -75,8 +68,7 @@ def write_user_note(args: Document, key: Lookup) -> Response:
 
     For staff: users do not see it. Undo its history entry to hide it.
     """
-    applied = execute(NOTE_ON_USER, key, args)
-    return note_response(applied, args, users)
+    return note_response(execute(NOTE_ON_USER, key, args), args)
 
 
 def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
@@ -96,14 +88,10 @@ def place(note: Document) -> bytes:
     return f"{note['At'].isoformat(timespec='microseconds')} {note['Id']}".encode()
 
 
-def note_response(applied: Applied, args: Document, subjects: Players | Users) -> Response:
+def note_response(applied: Applied, args: Document) -> Response:
     """Return the response with the note that this request, or an earlier attempt of it, wrote."""
-    entry = applied.entry or {}
-    # The name may be somebody else's since.
-    id_ = entry["Subject"]["Id"]
-    subject = subjects.get_many([id_], "Notes").get(id_, {})
-    note = as_map(subject.get("Notes")).get(applied.answer)
-    if not is_note(note):
-        # It is gone, or its subject; history has no text.
-        note = {"At": entry["At"], **entry["By"], "Text": text_of(args)}
-    return answer(applied._replace(answer=public_note(applied.answer, note)))
+    entry, told = applied.entry or {}, applied.answer
+    # Entries of former releases have the id alone.
+    made = told if isinstance(told, dict) else {"Id": told, "At": entry["At"]}
+    by = {name: entry["By"][name] for name in ("UserId", "Name")}
+    return change_response(applied, {**made, "By": by, "Text": text_of(args)})

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from email.utils import formatdate
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.core.errors import QuartermasterError
+from app.core.types import Document
 
 
-class SignIn(NamedTuple):
-    """A token chain or a console session: its start, its end, and the browser of a session."""
-
-    chain: str
-    at: datetime
-    expires_at: datetime
-    is_session: bool
-    browser: str | None
-    # How a session began: with a password, or with a company account (openid).
-    method: str | None = None
-
-
-def public_sign_in(sign_in: SignIn) -> dict[str, Any]:
+def public_sign_in(token: Document) -> Document:
+    """Return the sign-in that a token or a session belongs to: its start, its end, and how."""
     return {
-        "Id": sign_in.chain,
-        "At": sign_in.at,
-        "ExpiresAt": sign_in.expires_at,
-        "Via": "console" if sign_in.is_session else "api",
-        "Browser": sign_in.browser,
-        "Method": sign_in.method,
+        "Id": token["Chain"],
+        # Releases before 0.4 did not store when it began.
+        "At": token.get("BeganAt", token["ExpiresAt"]),
+        "ExpiresAt": token["ExpiresAt"],
+        "Via": "console" if token.get("IsSession") else "api",
+        "Browser": token.get("Browser"),
+        "Method": token.get("Method"),
     }
 
 
@@ -82,18 +72,7 @@ def account_banned(until: datetime | None) -> TokenRefused:
     return TokenRefused("access_denied", f"This account is banned{end}.")
 
 
-def refusal(code: str, message: str) -> dict[str, Any]:
+def refusal(error: TokenRefused) -> dict[str, Any]:
     """Return the body of an error, with the fields of RFC 6749 and our own Message."""
-    fields = {"error": code, "error_description": message}
-    return {**fields, "Message": message, "Code": code.upper()}
-
-
-def token_answer(access: str, refresh: str, now: int, lifetime: int) -> dict[str, Any]:
-    return {
-        "access_token": access,
-        "token_type": "bearer",
-        "expires_in": lifetime,
-        "refresh_token": refresh,
-        ".issued": formatdate(now, usegmt=True),
-        ".expires": formatdate(now + lifetime, usegmt=True),
-    }
+    fields = {"error": error.code, "error_description": str(error)}
+    return {**fields, "Message": str(error), "Code": error.code.upper()}

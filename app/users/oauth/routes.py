@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from email.utils import formatdate
+from functools import partial
 
 from flask import Response, request
 
 from app.auth import guard
 from app.auth.execution import change_route, execute
-from app.auth.tokens import AccessTokens
+from app.auth.tokens import access_tokens
 from app.auth.views import read_route
 from app.core.errors import Invalid, NotOwned, RateLimited, RoleMissing
 from app.core.naming import Lookup
@@ -16,7 +17,6 @@ from app.core.permissions import Permission, SignedIn
 from app.core.types import Document
 from app.http import tracing
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.errors import answer, body_of
 from app.http.intents import answer as change_answer
 from app.http.json import json_response
@@ -25,18 +25,11 @@ from app.http.openapi.guide import STATUSES
 from app.http.path_converters import path_guid
 from app.users.oauth.domain import (
     TokenRefused,
-    account_banned,
     bad_credentials,
-    bad_refresh_token,
-    code_needed,
-    factor_required,
     no_access,
-    public_sign_in,
     refusal,
-    token_answer,
     unsupported_grant,
 )
-from app.users.oauth.operations import REVOKE_TOKENS
 from app.users.oauth.schemas import (
     NEEDED,
     EndedSignInSchema,
@@ -48,6 +41,7 @@ from app.users.oauth.schemas import (
     TokenSchema,
 )
 from app.users.oauth.sign_ins import (
+    REVOKE_TOKENS,
     end_sign_in,
     end_sign_in_of_token,
     list_sign_ins,
@@ -57,35 +51,20 @@ from app.users.oauth.sign_ins import (
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 
-access_tokens = current(AccessTokens)
 
 MANAGES = (SignedIn.ANYBODY, Permission.USERS_MANAGE)
 not_manager = RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
-def _examples(**errors: TokenRefused) -> dict[str, Any]:
-    bodies = {name: refusal(error.code, str(error)) for name, error in errors.items()}
-    return {name: {"value": body} for name, body in bodies.items()}
-
-
-REFUSED = _examples(
-    invalid_grant=bad_credentials(),
-    unsupported_grant_type=unsupported_grant(),
-    refresh_token=bad_refresh_token(),
-    second_factor=code_needed(),
-    invalid_request=TokenRefused("invalid_request", "The field 'username' is required."),
-)
-DENIED = _examples(
-    access_denied=no_access(), banned=account_banned(None), second_factor=factor_required()
-)
+refused = partial(blp.alt_response, schema=TokenFailureSchema)
 
 
 @blp.route("/token", methods=["POST"])
 @guard.public
 @blp.arguments(TokenArgs(), location="form")
 @blp.documents_response(200, TokenSchema)
-@blp.alt_response(400, schema=TokenFailureSchema, examples=REFUSED, description=STATUSES[400])
-@blp.alt_response(403, schema=TokenFailureSchema, examples=DENIED, description=STATUSES[403])
+@refused(400, example=refusal(bad_credentials()), description=STATUSES[400])
+@refused(403, example=refusal(no_access()), description=STATUSES[403])
 @blp.refuses(RateLimited("account", 600))
 def create_token(args: Document) -> Response:
     """Get an access token
@@ -100,9 +79,15 @@ def create_token(args: Document) -> Response:
         issued = sign_in(args["username"], args["password"], args.get("otp", ""))
     else:
         issued = refresh(args["refresh_token"])
-    now = int(access_tokens.now())
-    access = access_tokens.issue(issued.user_id, issued.chain, now)
-    body = token_answer(access, issued.token, now, access_tokens.lifetime)
+    now, lifetime = int(access_tokens.now()), access_tokens.lifetime
+    body = {
+        "access_token": access_tokens.issue(issued.user_id, issued.chain, now),
+        "token_type": "bearer",
+        "expires_in": lifetime,
+        "refresh_token": issued.token,
+        ".issued": formatdate(now, usegmt=True),
+        ".expires": formatdate(now + lifetime, usegmt=True),
+    }
     return json_response(body, headers={"Cache-Control": "no-store"})
 
 
@@ -132,8 +117,7 @@ def list_user_sign_ins(args: Document, key: Lookup) -> Response:
     Your own, or with the role `users.manage` those of any user. Only active sign-ins are listed,
     the one that expires last first.
     """
-    page = list_sign_ins(key, page_size(args), args.get("after", ""))
-    return cursor_response(page._replace(values=[*map(public_sign_in, page.values)]))
+    return cursor_response(list_sign_ins(key, page_size(args), args.get("after", "")))
 
 
 @read_route(
@@ -178,7 +162,7 @@ def revoke_token(key: Lookup, token_id: str) -> Document:
 def answer_refusal(error: TokenRefused) -> Response:
     tracing.note(error=error.code)
     status = 403 if error.code == "access_denied" else 400
-    return json_response(refusal(error.code, str(error)), status, {"Cache-Control": "no-store"})
+    return json_response(refusal(error), status, {"Cache-Control": "no-store"})
 
 
 @blp.errorhandler(Invalid)
@@ -187,5 +171,5 @@ def answer_invalid(error: Invalid) -> Response:
         return answer(error)
     tracing.note(error="invalid_request")
     body = body_of(error)
-    said = {**body, **refusal("invalid_request", body["Message"])}
+    said = {**body, **refusal(TokenRefused("invalid_request", body["Message"]))}
     return json_response(said, 400, {"Cache-Control": "no-store"})

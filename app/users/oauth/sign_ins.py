@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from app.auth import guard
-from app.auth.callers import Callers
-from app.auth.guesses import Guess, guess_by_address, unknown_account
+from app.auth.callers import callers
+from app.auth.guesses import Guess, attempt, guess_by_address, unknown_account
 from app.core.changes import Applied, Intent
 from app.core.errors import NotFound
 from app.core.naming import Lookup, name_key
 from app.core.paging import CursorPage
-from app.core.penalties import BAN, BAN_STATE, end_of, is_in_force
-from app.core.permissions import RIGHTS, Permission
+from app.core.penalties import BAN, BAN_STATE, is_in_force
+from app.core.permissions import RIGHTS, Permission, SignedIn
 from app.core.types import Document
 from app.http import tracing
 from app.http.context import current, setting
 from app.http.cursors import Cursors
 from app.storage.limits import Marks
 from app.users.accounts import verify
+from app.users.domain import revoke_tokens
 from app.users.oauth.domain import (
     TokenRefused,
     account_banned,
@@ -28,18 +29,16 @@ from app.users.oauth.domain import (
     factor_required,
     no_access,
 )
-from app.users.oauth.store import Issued, RefreshTokens
+from app.users.oauth.store import Issued, refresh_tokens
+from app.users.operations import account_operation
 from app.users.second_factor.domain import CodeRefused, has_factor
 from app.users.second_factor.management import use_code
-from app.users.store import Users
+from app.users.store import users
 
 RESCUE_SECONDS = 3600
 
-callers = current(Callers)
 cursors = current(Cursors)
 marks = current(Marks)
-refresh_tokens = current(RefreshTokens)
-users = current(Users)
 
 
 def sign_in(username: str, password: str, otp: str) -> Issued:
@@ -64,7 +63,7 @@ def authenticate(username: str, password: str, guess: Guess | None = None) -> Do
     """
     tracing.note(user=tracing.loggable_name(username))
     name = name_key(username)
-    user = users.credentials(name)
+    user = users.credentials({"NameKey": name})
     guess = guess or guess_by_address(user["_id"] if user else unknown_account(name))
     user = verify(user, guess, password, bad_credentials())
     require_access(user)
@@ -90,7 +89,7 @@ def refresh(refresh_token: str) -> Issued:
     if issued := refresh_tokens.rotate(refresh_token, _require_valid):
         return issued
     # Only invalid tokens count: failures from the same address never block a valid one.
-    with guess_by_address().attempt():
+    with attempt(guess_by_address()):
         raise bad_refresh_token()
 
 
@@ -111,7 +110,7 @@ def _require_valid(token: Document) -> None:
 def require_access(user: Document) -> None:
     """Refuse an account that is banned, disabled, or without a role."""
     if is_in_force(user, BAN, users.now()):
-        raise account_banned(end_of(user, BAN))
+        raise account_banned(user.get(BAN.until))
     if user.get("IsDisabled") is True:
         raise TokenRefused("access_denied", "This account is disabled. Ask an administrator.")
     if not callers.rights(user).permissions:
@@ -129,11 +128,10 @@ def owner(key: Lookup, _: Any = None) -> Document:
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Permission.USERS_MANAGE)
-    # An account created by a game may lack these fields.
     found = users.get(key, "Name", "PasswordVersion", *RIGHTS)
     if found["_id"] != caller.id:
         guard.require_peer(found)
-    return {"Name": str(key), "PasswordVersion": None, **found}
+    return found
 
 
 def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:
@@ -159,6 +157,16 @@ def end_sign_in_of_token(key: Lookup, token: str) -> Document:
 def end_all(key: Lookup, _: Document, intent: Intent) -> Applied:
     """End all sign-ins of an account; the answer names it."""
     user = owner(key)
-    applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent)
+    key = Lookup.parse(user["_id"])
+    applied = users.change(key, ("PasswordVersion",), revoke_tokens, intent)
     callers.forget()
     return applied._replace(answer={"username": user["Name"]})
+
+
+REVOKE_TOKENS = account_operation(
+    "revoke-tokens",
+    no_undo="a token that was revoked stays so",
+    sentence="Signed out everywhere",
+    run=end_all,
+    needs=(SignedIn.ANYBODY, Permission.USERS_MANAGE),
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -19,15 +19,14 @@ from pymongo.errors import PyMongoError
 
 from app.core.errors import NotOwned
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
-from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, require_not_erased
 from app.storage.paging import newest_first
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, FLAG, GUID, MOMENT, TEXT, object_shape
-from app.storage.transactions import after_commit
-from app.users.oauth.domain import SignIn
+from app.users.oauth.domain import public_sign_in
 
 log = logging.getLogger("quartermaster")
 
@@ -97,32 +96,27 @@ class RefreshTokens:
         self._lifetime = timedelta(seconds=lifetime)
         self._most = most
 
-    def issue(self, user_id: str, password_version: int) -> Issued:
-        """Start a token chain for this version of the password."""
-        return self._begin(user_id, password_version, self._lifetime)
+    def issue(self, user_id: str, password_version: int, **about: Any) -> Issued:
+        """Start a token chain for this version of the password, or a session."""
+        now, chain = self._clock.now(), str(uuid.uuid4())
+        facts = {"ExpiresAt": now + self._lifetime, "BeganAt": now, **about}
+        issued = self._run(partial(self._add, user_id, password_version, chain, **facts))
+        # Store when an account last signed in, at most once an hour.
+        long_ago = {"_id": user_id, "LastSignInAt": {"$not": {"$gt": now - timedelta(hours=1)}}}
+        try:
+            self._trim(user_id, is_session=bool(about))
+            self._users.update_one(long_ago, {"$set": {"LastSignInAt": now}})
+        except PyMongoError as error:  # nothing depends on it
+            log.warning("Tokens beyond the limit stay until the next sign-in: %s", error)
+        return issued
 
     def begin_session(
         self, user_id: str, password_version: int, seconds: int, browser: str, **about: Any
     ) -> Issued:
         """Start a console session with this lifetime."""
         about = {"IsSession": True, "Browser": browser, "Method": "password", **about}
-        return self._begin(user_id, password_version, timedelta(seconds=seconds), **about)
-
-    def _begin(
-        self, user_id: str, password_version: int, lifetime: timedelta, **about: Any
-    ) -> Issued:
-        now, chain = self._clock.now(), str(uuid.uuid4())
-        facts = {"BeganAt": now, **about}
-        add = partial(self._add, user_id, password_version, chain, now + lifetime, **facts)
-        issued = self._run(add)
-        self._trim(user_id, is_session=bool(about))
-        # Store when an account last signed in, at most once an hour; nothing depends on it.
-        long_ago = {"_id": user_id, "LastSignInAt": {"$not": {"$gt": now - timedelta(hours=1)}}}
-        try:
-            self._users.update_one(long_ago, {"$set": {"LastSignInAt": now}})
-        except PyMongoError as error:
-            log.warning("The last sign-in of an account could not be stored: %s", error)
-        return issued
+        expires_at = self._clock.now() + timedelta(seconds=seconds)
+        return self.issue(user_id, password_version, ExpiresAt=expires_at, **about)
 
     def session(self, token: str) -> Session | None:
         found = self._tokens.find_one({"_id": _hash(token)})
@@ -143,11 +137,11 @@ class RefreshTokens:
         """
         self._tokens.update_one({"Chain": chain}, {"$inc": {"PasswordVersion": 1}})
 
-    def sign_ins(self, user_id: str) -> list[SignIn]:
+    def sign_ins(self, user_id: str) -> list[Document]:
         """Return the newest active sign-ins of an account, the newest first."""
         found = self._tokens.find({"UserId": user_id, "Used": False})
-        newest = found.sort(LAST_TO_END_FIRST).limit(MOST_SIGN_INS)
-        return sorted(self._sign_ins(newest), key=lambda sign_in: sign_in.at, reverse=True)
+        newest = map(public_sign_in, found.sort(LAST_TO_END_FIRST).limit(MOST_SIGN_INS))
+        return sorted(newest, key=lambda sign_in: sign_in["At"], reverse=True)
 
     def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> CursorPage:
         """Return a page of an account's sign-ins, in descending order of their end."""
@@ -158,19 +152,15 @@ class RefreshTokens:
             where["ExpiresAt"]["$lte"] = at
             where["$or"] = [{"ExpiresAt": {"$lt": at}}, {"_id": {"$gt": id_}}]
         found = list(self._tokens.find(where).sort(LAST_TO_END_FIRST).limit(size + 1))
-        shown = found[:size]
+        values = [*map(public_sign_in, found[:size])]
         if len(found) <= size:
-            return CursorPage(self._sign_ins(shown), None)
-        last = {**shown[-1], "At": shown[-1]["ExpiresAt"]}
-        return CursorPage(self._sign_ins(shown), newest_first.position(list_name, last))
+            return CursorPage(values, None)
+        last = {**found[size - 1], "At": found[size - 1]["ExpiresAt"]}
+        return CursorPage(values, newest_first.position(list_name, last))
 
-    def walk(self, user: Document) -> Iterator[SignIn]:
-        """Yield all active sign-ins of an account, page by page."""
-        after: bytes | None = b""
-        while after is not None:
-            page = self.list_sign_ins(user, MOST_SIGN_INS, after)
-            yield from page.values
-            after = page.next
+    def walk(self, user: Document) -> Iterator[Document]:
+        """Return all active sign-ins of an account."""
+        return map(public_sign_in, self._tokens.find(self._in_use(user)).sort(LAST_TO_END_FIRST))
 
     def _in_use(self, user: Document) -> Document:
         """Return the filter for the valid tokens and sessions of an account."""
@@ -181,37 +171,16 @@ class RefreshTokens:
             "ExpiresAt": {"$gt": self._clock.now()},
         }
 
-    def _sign_ins(self, tokens: Iterable[Document]) -> list[SignIn]:
-        """Return the sign-ins of tokens that are sorted by descending end."""
-        found: dict[str, SignIn] = {}
-        for token in tokens:
-            ends = token["ExpiresAt"]
-            sign_in = SignIn(
-                token["Chain"],
-                # Older releases did not store when a chain started.
-                token.get("BeganAt") or ends - self._lifetime,
-                ends,
-                bool(token.get("IsSession")),
-                token.get("Browser"),
-                token.get("Method"),
-            )
-            # Until 0.4.0, a crash during a refresh left a chain with two tokens.
-            found.setdefault(token["Chain"], sign_in)
-        return list(found.values())
-
-    def _add(
-        self, user_id: str, password_version: int, chain: str, ends: datetime, **about: Any
-    ) -> Issued:
+    def _add(self, user_id: str, password_version: int, chain: str, **about: Any) -> Issued:
         issued = Issued(user_id, chain, str(uuid.uuid4()))
         require_not_erased(self._erasures, (), {"By": {"UserId": user_id}})
         self._tokens.insert_one(
             {
                 "_id": _hash(issued.token),
-                "Chain": issued.chain,
+                "Chain": chain,
                 "UserId": user_id,
                 "PasswordVersion": password_version,
                 "Used": False,
-                "ExpiresAt": ends,
                 **about,
             }
         )
@@ -227,15 +196,10 @@ class RefreshTokens:
         unused = {"UserId": user_id, "Used": False, **({"IsSession": True} if is_session else {})}
         # For tokens, the index "user" covers this: skipping a thousand takes a millisecond.
         surplus = self._tokens.find(unused, ["_id"], skip=self._most, limit=TRIMMED)
-        try:
-            ids = [token["_id"] for token in surplus.sort(LAST_TO_END_FIRST).batch_size(TRIMMED)]
-            if ids:
-                of_kind = {"IsSession": True if is_session else {"$ne": True}}
-                self._tokens.delete_many({"_id": {"$in": ids}, **of_kind})
-        except PyMongoError as error:
-            log.warning(
-                "Tokens beyond the limit were not removed, the next sign-in retries: %s", error
-            )
+        ids = [token["_id"] for token in surplus.sort(LAST_TO_END_FIRST).batch_size(TRIMMED)]
+        if ids:
+            of_kind = {"IsSession": True if is_session else {"$ne": True}}
+            self._tokens.delete_many({"_id": {"$in": ids}, **of_kind})
 
     def rotate(self, token: str, require: Callable[[Document], None]) -> Issued | None:
         """Exchange a token for the next one of its chain; None if it is unknown, used or expired.
@@ -253,9 +217,8 @@ class RefreshTokens:
                 self._revoke(chain)
                 return None
             require(found)
-            began = {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
-            ends = now + self._lifetime
-            issued = self._add(found["UserId"], found["PasswordVersion"], chain, ends, **began)
+            times = {"ExpiresAt": now + self._lifetime, "BeganAt": found.get("BeganAt", now)}
+            issued = self._add(found["UserId"], found["PasswordVersion"], chain, **times)
             self._tokens.update_one({"_id": found["_id"]}, {"$set": {"Used": True}})
             return issued
 
@@ -270,9 +233,8 @@ class RefreshTokens:
         self._run(partial(self._revoke, chain))
 
     def _revoke(self, chain: str) -> None:
+        # Used tokens are void anyway, and stay until they expire.
         self._tokens.delete_many({"Chain": chain, "Used": False})
-        # Used tokens are swept: they are void anyway.
-        after_commit(partial(bulk.sweep, self._tokens, {"Chain": chain}))
 
     def end_sign_in(self, user: Document, chain: str) -> None:
         self._run(partial(self._end, user, {"Chain": chain, **self._in_use(user)}, "sign-in"))
@@ -290,3 +252,6 @@ class RefreshTokens:
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.lower().encode()).hexdigest()
+
+
+refresh_tokens = current(RefreshTokens)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import logging
 from concurrent import futures
-from functools import partial
-from io import BytesIO
-from time import monotonic
-from typing import Any
 
 from authlib.integrations.base_client import BaseApp, OAuth2Mixin, OAuthError, OpenIDMixin
 from authlib.integrations.requests_client import OAuth2Session
-from requests import RequestException, Response, Timeout
+from requests import RequestException
 from urllib3.exceptions import HTTPError
 
 from app.core.errors import QuartermasterError
@@ -46,9 +42,6 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
             client_kwargs={
                 "default_timeout": settings.OPENID_TIMEOUT_SECONDS,
                 "max_redirects": 0,
-                # Not read by requests, which would wait for the end of every answer.
-                "stream": True,
-                "hooks": {"response": [partial(read, seconds=settings.OPENID_TIMEOUT_SECONDS)]},
                 "code_challenge_method": "S256",
             },
         )
@@ -90,19 +83,6 @@ class Client(OAuth2Mixin, OpenIDMixin, BaseApp):
         if more.get("sub") != claims["sub"]:
             raise ValueError("another sub")
         return {**more, **claims}
-
-
-def read(answer: Response, *, seconds: float, **_: Any) -> None:
-    """Read the body of an answer, unless that takes longer than so many seconds."""
-    ends = monotonic() + seconds
-    body = bytearray()
-    # Byte by byte: to read more at once would wait for all of it.
-    for byte in answer.raw.stream(1, decode_content=True):
-        body += byte
-        if monotonic() > ends:
-            answer.close()
-            raise Timeout
-    answer.raw = BytesIO(body)
 
 
 def refusal(error: Exception) -> QuartermasterError:

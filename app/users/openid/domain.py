@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -15,8 +14,8 @@ from app.users.domain import is_email, is_username
 from app.users.staff.domain import without_code
 
 LONGEST_NAME = 20
-# How many numbers are tried before a random one makes a name unique.
-NUMBERED = range(2, 10)
+# How many names are tried for a new account.
+MOST_TRIES = 50
 LONGEST_SUBJECT = 255
 # The largest difference between the provider's clock and ours.
 LEEWAY_SECONDS = 60
@@ -79,16 +78,14 @@ def verified_address(claims: Mapping[str, Any]) -> str:
 
 
 def names_for(claims: Mapping[str, Any]) -> Iterator[str]:
-    """Yield valid names for a person's account, the best first, until one is free."""
+    """Yield valid names for a person's account, the best first."""
     wanted = (claims.get("preferred_username"), claims.get("email"), "staff")
     parts = (compose(text.partition("@")[0]) for text in wanted if isinstance(text, str))
     plain = ("".join(c for c in part if is_username(f"a{c}"))[:LONGEST_NAME] for part in parts)
     name = next(filter(is_username, plain))
     yield name
-    for number in NUMBERED:
-        yield f"{name[: LONGEST_NAME - 1]}{number}"
-    while True:
-        yield f"{name[: LONGEST_NAME - 6]}{secrets.randbelow(10**6):06}"
+    for number in range(2, MOST_TRIES):
+        yield f"{name[: LONGEST_NAME - len(str(number))]}{number}"
 
 
 def proof_time(claims: Mapping[str, Any], is_again: bool, now: datetime) -> datetime:

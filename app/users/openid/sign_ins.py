@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from itertools import islice
 
 from app.core.changes import Intent, Origin
 from app.core.errors import EmailTaken, NameTaken
 from app.core.naming import Lookup
-from app.core.operations import Operation
+from app.core.operations import BY_CHANGES, Operation
 from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http import tracing
-from app.http.context import current, setting
+from app.http.context import setting
 from app.users.oauth.sign_ins import require_access
 from app.users.openid.domain import (
     ADDRESS_IN_USE,
@@ -31,47 +30,42 @@ from app.users.openid.domain import (
     set_group_roles,
     verified_address,
 )
-from app.users.openid.operations import CREATE_BY_COMPANY, SET_GROUP_ROLES
+from app.users.operations import account_operation
 from app.users.staff.domain import LastAdministrator
-from app.users.staff.store import Roles, Staff
-from app.users.store import Users
-from config.base import Settings
+from app.users.staff.store import roles, staff
+from app.users.store import users
 
 log = logging.getLogger("quartermaster")
 
-MOST_TRIES = 50
+
+_operation = partial(account_operation, needs=None)
+
+CREATE_BY_COMPANY = _operation(
+    "create-by-company",
+    no_undo="the account belongs to somebody who has signed in",
+    sentence="Account created by the first sign-in with a company account",
+)
+SET_GROUP_ROLES = _operation(
+    "set-group-roles",
+    no_undo="the groups of the company decide about these roles",
+    sentence=BY_CHANGES,
+)
+LINK_COMPANY_ACCOUNT = _operation(
+    "link-company-account",
+    no_undo="quartermaster user unlink removes the link",
+    sentence="Linked to a company account",
+)
+UNLINK_COMPANY_ACCOUNT = _operation(
+    "unlink-company-account",
+    no_undo="quartermaster user link links the account again",
+    sentence="Link to a company account removed",
+)
 
 
-class GroupRoles:
-    """Reads the groups of people. A role that does not exist gives nothing."""
-
-    def __init__(self, settings: Settings, roles: Roles) -> None:
-        self._settings = settings
-        self._roles = roles
-        self._has_warned = False
-
-    def of(self, claims: Document) -> list[str]:
-        """Return the existing roles of the groups that a person's claims list."""
-        groups = claims.get(self._settings.OPENID_GROUPS_CLAIM)
-        named = roles_of_groups(groups, self._settings.OPENID_GROUP_ROLES)
-        known = self._roles.all() if named else {}
-        return [name for name in named if name in known]
-
-    def unknown(self) -> list[str]:
-        """Return the roles in the settings that do not exist."""
-        named = {pair.rpartition("=")[2].strip() for pair in self._settings.OPENID_GROUP_ROLES}
-        return sorted(named.difference(self._roles.all())) if named else []
-
-    def warn(self) -> None:
-        """Log the unknown roles once, as soon as the database is ready."""
-        if not self._has_warned and (names := self.unknown()):
-            log.warning("QM_OPENID_GROUP_ROLES names unknown roles: %s.", ", ".join(names))
-        self._has_warned = True
-
-
-group_roles = current(GroupRoles)
-staff = current(Staff)
-users = current(Users)
+def unknown_roles() -> list[str]:
+    """Return the roles of groups in the settings that do not exist, and so give nothing."""
+    named = {pair.rpartition("=")[2].strip() for pair in setting("OPENID_GROUP_ROLES")}
+    return sorted(named.difference(roles.all())) if named else []
 
 
 def sign_in(claims: Document) -> Document:
@@ -79,39 +73,41 @@ def sign_in(claims: Document) -> Document:
     if len(claims["sub"]) > LONGEST_SUBJECT:
         raise SignInRefused(UNVERIFIED)
     own = identity(setting("OPENID_ISSUER"), claims["sub"])
-    roles = group_roles.of(claims)
-    user = users.credentials_by_identity(own) or _create(own, claims, roles)
+    groups = claims.get(setting("OPENID_GROUPS_CLAIM"))
+    named = roles_of_groups(groups, setting("OPENID_GROUP_ROLES"))
+    known = roles.all() if named else {}
+    held = [name for name in named if name in known]
+    user = users.linked_to(own) or _create(own, claims, held)
     tracing.note(user=tracing.loggable_name(user["Name"]))
-    if user.get("GroupRoles", []) != roles:
-        rule = partial(set_group_roles, roles=roles)
+    if user.get("GroupRoles", []) != held:
+        rule = partial(set_group_roles, roles=held)
         meant = _intent(SET_GROUP_ROLES, user["_id"], user["Name"])
         try:
             staff.change(Lookup.parse(user["_id"]), (*RIGHTS, "Reset"), rule, meant)
-            user["GroupRoles"] = roles
+            user["GroupRoles"] = held
         except LastAdministrator as error:
             log.warning("%s keeps the roles of former groups: %s", user["Name"], error)
     require_access(user)
     return user
 
 
-def _create(own: Document, claims: Document, roles: list[str]) -> Document:
+def _create(own: Document, claims: Document, held: list[str]) -> Document:
     """Create an account without a password, which no other request has created meanwhile."""
     if not setting("OPENID_CREATES_ACCOUNTS"):
         raise SignInRefused(NOT_LINKED.format(own["Subject"]))
-    if setting("OPENID_GROUP_ROLES") and not roles:
+    if setting("OPENID_GROUP_ROLES") and not held:
         raise SignInRefused(NO_GROUP)
     email = verified_address(claims)
-    for name in islice(names_for(claims), MOST_TRIES):
+    for name in names_for(claims):
         meant = _intent(CREATE_BY_COMPANY, None, name)
         try:
-            users.create(name, email, None, meant, OpenId=own, GroupRoles=roles)
+            users.create(name, email, None, meant, OpenId=own, GroupRoles=held)
         except NameTaken:
             continue
         except EmailTaken:
-            break
-        else:
-            break
-    user = users.credentials_by_identity(own)
+            pass
+        break
+    user = users.linked_to(own)
     if user is None:
         raise SignInRefused(ADDRESS_IN_USE.format(own["Subject"]))
     return user

@@ -13,7 +13,7 @@ from pyotp.utils import strings_equal
 
 from app.core.changes import Change
 from app.core.errors import Conflict, Forbidden, Invalid
-from app.core.types import Document, whole
+from app.core.types import Document
 from app.users.domain import new_code, require_not_staff, revoke_tokens, with_email
 
 FIELD = "SecondFactor"
@@ -97,13 +97,12 @@ def use_code(user: Document, *, code: str, now: datetime, cipher: Any) -> Change
 
     The use of a recovery code has a history entry; that of an app's code would be one a day.
     """
-    factor = _factor_of(user)
-    digest, codes = _digest(code), _recovery_codes(factor)
-    if digest in codes:
-        left = [other for other in codes if other != digest]
+    factor, digest = _factor_of(user), _digest(code)
+    if digest in factor["RecoveryCodes"]:
+        left = [other for other in factor["RecoveryCodes"] if other != digest]
         return Change({FIELD: {**factor, "RecoveryCodes": left}}, None)
-    (secret,) = cipher.unseal(FIELD, str(factor.get("Secret")))
-    step = _step_of(secret, _plain(code), now, whole(factor.get("LastStep")) or 0)
+    (secret,) = cipher.unseal(FIELD, factor["Secret"])
+    step = _step_of(secret, _plain(code), now, factor["LastStep"])
     # Sealing it again encrypts it with the current key.
     used = {**factor, "LastStep": step, "Secret": cipher.seal(FIELD, secret)}
     return Change({FIELD: used}, None, has_entry=False)
@@ -137,19 +136,14 @@ def reset_sign_in(user: Document, *, email: str) -> Change:
 
 
 def recovery_codes_left(user: Document) -> int:
-    return len(_recovery_codes(_factor_of(user)))
+    return len(_factor_of(user)["RecoveryCodes"])
 
 
 def _factor_of(user: Document) -> Document:
-    """Return the stored second factor; something else that a game stored accepts no code."""
-    if not has_factor(user):
+    factor: Document | None = user.get(FIELD)
+    if factor is None:
         raise NoFactor
-    return user[FIELD] if isinstance(user[FIELD], dict) else {}
-
-
-def _recovery_codes(factor: Document) -> list[str]:
-    codes = factor.get("RecoveryCodes")
-    return codes if isinstance(codes, list) else []
+    return factor
 
 
 def _step_of(secret: str, code: str, now: datetime, last: int) -> int:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pyotp
 
 from app.auth import guard
-from app.auth.callers import Callers
-from app.auth.guesses import Guess, guess_by_address
+from app.auth.callers import callers
+from app.auth.guesses import Guess, attempt, guess_by_address
 from app.core.changes import Applied, Change, Intent, Origin
 from app.core.errors import Unavailable
 from app.core.naming import Lookup, email_as_sent
@@ -22,11 +22,11 @@ from app.http.context import current, setting
 from app.http.tracing import request_id
 from app.storage.transactions import after_commit
 from app.users.domain import require_email, require_not_staff
-from app.users.mail import Mailer
+from app.users.mail import mailer
 from app.users.second_factor import domain
 from app.users.second_factor.domain import READS, new_recovery_codes
 from app.users.second_factor.vault import Vault
-from app.users.store import ADDRESS, Users
+from app.users.store import ADDRESS, users
 
 log = logging.getLogger("quartermaster")
 
@@ -36,9 +36,6 @@ SET_UP_SECONDS = 3600
 TOO_OLD = "This page is too old: scan the QR code again, and type the code of the new entry."
 NEW_SECRET = "new secret"  # noqa: S105 (the purpose of what is sealed)
 
-callers = current(Callers)
-mailer = current(Mailer)
-users = current(Users)
 vault = current(Vault)
 
 
@@ -108,7 +105,7 @@ def _change_by_code(
     guess: Guess | None = None,
 ) -> Applied:
     decide = partial(rule, code=code, now=users.now(), cipher=vault)
-    with (guess or guess_by_address(user_id)).attempt():
+    with attempt(guess or guess_by_address(user_id)):
         return users.change(Lookup.parse(user_id), READS, decide, intent)
 
 
@@ -143,7 +140,6 @@ def reset_sign_in(key: Lookup, args: Document, intent: Intent) -> Applied:
     user, by, email = users.get(key, "Name", "Email"), intent.origin, args["Email"]
     rule = partial(domain.reset_sign_in, email=email)
     applied = users.change(key, (*ADDRESS, *READS), rule, intent)
-    users.sweep_tokens(key)
     after_commit(callers.forget)
     facts = {"by": by.name, "approver": (by.approved_by or {}).get("Name"), "moved": email}
     for address in dict.fromkeys(filter(None, [user["Email"], email])):
@@ -158,8 +154,7 @@ def _tell_owner(user: Document, what: str, template: str, **facts: str | None) -
         return False
     subject = f"Your {what} for {setting('GAME_NAME')} was reset"
     try:
-        with mailer.slot():
-            mailer.send(subject, template, user["Name"], user["Email"], **facts)
+        mailer.send(subject, template, user["Name"], user["Email"], **facts)
     except Unavailable as error:
         log.warning("The mail about a reset %s was not sent: %s", what, error.__cause__ or error)
         return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.core.operations import Operation
 from app.core.permissions import KeyAccess, Permission
 from app.users.operations import account_operation
+from app.users.schemas import ResetSignInArgs
 from app.users.second_factor.domain import OwnSignIn
 from app.users.second_factor.management import USED_CODE, preview_reset, reset, reset_sign_in
-from app.users.second_factor.schemas import ResetSignInArgs
 
 NOT_KEPT = "the secret of the app is not kept: set it up again"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.auth.execution import change_route
 from app.http.api import Blueprint
 from app.users.domain import SignInOfStaff
+from app.users.schemas import ResetFactorSchema
 from app.users.second_factor.domain import NoFactor, OwnFactor
 from app.users.second_factor.operations import RESET_FACTOR
-from app.users.second_factor.schemas import ResetFactorSchema
 
 blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Users")
 

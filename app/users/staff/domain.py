@@ -76,7 +76,7 @@ def public_role(role: Document) -> Document:
         "Name": role["_id"],
         "Permissions": [permission.value for permission in Permission if permission in held],
         "Limits": dict(zip(LIMIT_NAMES, limits, strict=True)),
-        "NeedsSecondFactor": role.get("NeedsSecondFactor") is True,
+        "NeedsSecondFactor": bool(role.get("NeedsSecondFactor")),
     }
 
 
@@ -132,7 +132,7 @@ def set_roles(
     user: Document, *, names: list[str], roles: Mapping[str, Document], giver: Rights | None
 ) -> Change:
     """Set the roles of an account, except those that come from groups."""
-    former = role_names({"Roles": user.get("Roles")})
+    former = user.get("Roles", [])
     for name in names:
         if name not in roles:
             raise UnknownRole(name, roles)
@@ -157,9 +157,9 @@ def set_disabled(user: Document, *, is_disabled: bool) -> Change:
 def public_staff(user: Document) -> Document:
     return {
         "Id": user["_id"],
-        "Name": str(user.get("Name")),
-        "Roles": role_names({"Roles": user.get("Roles")}),
-        "GroupRoles": role_names({"GroupRoles": user.get("GroupRoles")}),
+        "Name": user["Name"],
+        "Roles": user.get("Roles", []),
+        "GroupRoles": user.get("GroupRoles", []),
         "Power": all_role_names({"Power": user.get("Power")}),
-        "IsDisabled": user.get("IsDisabled") is True,
+        "IsDisabled": bool(user.get("IsDisabled")),
     }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.callers import Callers
-from app.core.changes import Applied, Change, Intent
-from app.core.errors import InvalidField
+from app.auth.callers import callers
+from app.core.changes import Change, Intent
 from app.core.naming import Lookup
 from app.core.operations import BY_CHANGES, Prepared
 from app.core.permissions import (
@@ -22,19 +21,19 @@ from app.core.permissions import (
     Permission,
 )
 from app.core.types import Document
-from app.http.context import current, setting
-from app.users import invitations
+from app.http.context import setting
 from app.users.operations import account_operation as operation_of_accounts
 from app.users.staff import domain
 from app.users.staff.domain import READS, MayNotGive
+from app.users.staff.invitations import invite, require_invitable
 from app.users.staff.schemas import (
     InviteArgs,
     NewRoleArgs,
     RoleArgs,
     RolesArgs,
 )
-from app.users.staff.store import Roles, Staff
-from app.users.store import Users
+from app.users.staff.store import roles, staff
+from app.users.store import users
 
 # No key may manage staff: it could give its account more.
 NEEDS = (Permission.STAFF_MANAGE, KeyAccess.NONE)
@@ -43,33 +42,24 @@ RULE = "roles"
 LACKING = MayNotGive("the permission 'privacy.erase'")
 ACCOUNT = ("Name", "PasswordVersion", "Reset", *RIGHTS)
 
-callers = current(Callers)
-roles = current(Roles)
-staff = current(Staff)
-users = current(Users)
-
 
 def prepare_creation(args: Document) -> Prepared:
-    wanted, holders = {**args}, roles.count_holders(args["Name"])
-    del wanted["Name"]
-    return Prepared(READS, partial(domain.create_role, holders=holders, **_given(wanted)))
-
-
-def _given(wanted: Document) -> Document:
-    """Return what a role would give, by whom, and which role limits Power."""
-    named = {*wanted["Permissions"]}
-    named.update(IN_ROLES[name] for name in named & IN_ROLES.keys())
-    permissions = [name for name in NAMES if name in named]
-    giver, power_role = guard.own_rights(), setting("POWER_ROLE")
-    return {
-        "wanted": {**wanted, "Permissions": permissions},
-        "giver": giver,
-        "power_role": power_role,
-    }
+    holders = roles.count_holders(args["Name"])
+    return Prepared(READS, _giving(args, domain.create_role, holders=holders))
 
 
 def prepare_change(args: Document) -> Prepared:
-    return Prepared(READS, partial(domain.change_role, **_given(args)))
+    return Prepared(READS, _giving(args, domain.change_role))
+
+
+def _giving(args: Document, rule: Callable[..., Change], **more: Any) -> partial[Change]:
+    """Return a rule with what a role would give, by whom, and which role limits Power."""
+    named = {*args["Permissions"]}
+    named.update(IN_ROLES[name] for name in named & IN_ROLES.keys())
+    wanted = {name: value for name, value in args.items() if name != "Name"}
+    wanted["Permissions"] = [name for name in NAMES if name in named]
+    giver, power_role = guard.own_rights(), setting("POWER_ROLE")
+    return partial(rule, wanted=wanted, giver=giver, power_role=power_role, **more)
 
 
 def prepare_removal(_: Document) -> Prepared:
@@ -77,13 +67,9 @@ def prepare_removal(_: Document) -> Prepared:
     return Prepared(READS, rule)
 
 
-def setting_roles() -> partial[Change]:
-    """Return the rule that gives an account roles, which the caller must be able to give."""
-    return partial(domain.set_roles, roles=roles.all(), giver=guard.own_rights())
-
-
 def prepare_roles(args: Document) -> Prepared:
-    return _of_peer(partial(setting_roles(), names=args["Roles"]))
+    giver = guard.own_rights()
+    return _of_peer(partial(domain.set_roles, names=args["Roles"], roles=roles.all(), giver=giver))
 
 
 def prepare_disabling(_: Document, is_disabled: bool) -> Prepared:
@@ -100,20 +86,23 @@ def _of_peer(rule: Callable[[Document], Change]) -> Prepared:
     return Prepared(ACCOUNT, checked)
 
 
-def rights_changes(before: Document, after: Document) -> Iterator[Document]:
-    """Yield how the permissions and the limits of an account would change."""
-    old, new = callers.rights(before), callers.rights(after)
-    held = [[p.value for p in Permission if p in one.permissions] for one in (old, new)]
-    if held[0] != held[1]:
-        yield {"Path": "Permissions", "Before": held[0], "After": held[1]}
-    for name, limited, *most in zip(LIMIT_NAMES, LIMITED, old.limits, new.limits, strict=True):
+def rights_changes(before: Document, after: Document) -> list[Document]:
+    """Return how the permissions and the limits of an account would change."""
+    old, new = _shown_rights(before), _shown_rights(after)
+    return [
+        {"Path": path, "Before": value, "After": new[path]}
+        for path, value in old.items()
+        if value != new[path]
+    ]
+
+
+def _shown_rights(user: Document) -> Document:
+    rights = callers.rights(user)
+    shown: Document = {"Permissions": [p.value for p in Permission if p in rights.permissions]}
+    for name, limited, most in zip(LIMIT_NAMES, LIMITED, rights.limits, strict=True):
         # Without the permission, nothing is allowed.
-        was, will_be = (
-            most[number] if one.permissions & limited else 0
-            for number, one in enumerate((old, new))
-        )
-        if was != will_be:
-            yield {"Path": f"Limits.{name}", "Before": was, "After": will_be}
+        shown[f"Limits.{name}"] = most if rights.permissions & limited else 0
+    return shown
 
 
 def preview_roles(key: Lookup, args: Document, intent: Intent) -> list[Document]:
@@ -131,35 +120,6 @@ def preview_invitation(_: Any, args: Document, __: Intent) -> list[Document]:
         {"Path": "Roles", "Before": [], "After": account["Roles"]},
         *rights_changes({}, account),
     ]
-
-
-def invite(_: Any, args: Document, intent: Intent) -> Applied:
-    """Invite a colleague to an account with these roles."""
-    return invitations.invite(args["Name"], args["Email"], intent, **require_invitable(args))
-
-
-def mail_invitation(args: Document, intent: Intent) -> None:
-    """Mail an invitation that is being approved."""
-    invitations.mail(args["Name"], args["Email"], invitations.new_invitation(intent))
-
-
-def add_invited(args: Document, intent: Intent) -> Applied:
-    """Add the account of an invitation that is being approved, and that was mailed."""
-    invited, fields = invitations.new_invitation(intent), require_invitable(args)
-    return invitations.add(args["Name"], args["Email"], invited, intent, **fields)
-
-
-def invite_again(key: Lookup, intent: Intent) -> Applied:
-    """Send an invitation again to somebody who may do no more than the caller."""
-    guard.require_peer(users.get(key, *RIGHTS))
-    return invitations.invite_again(key, intent)
-
-
-def require_invitable(args: Document) -> Document:
-    """Return the account of a colleague as it would be, or raise if the caller may not invite."""
-    if not args["Roles"]:
-        raise InvalidField("Roles", "Must contain a role: otherwise the account could do nothing.")
-    return {**setting_roles()({"_id": ""}, names=args["Roles"]).fields}
 
 
 account_operation = partial(operation_of_accounts, needs=NEEDS)

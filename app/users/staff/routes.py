@@ -12,10 +12,8 @@ from app.core.naming import Lookup
 from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import change_response, intent
 from app.users.mail import NOUNS, MailNotConfigured
-from app.users.staff import operations
 from app.users.staff.domain import (
     LastAdministrator,
     RoleExists,
@@ -23,6 +21,7 @@ from app.users.staff.domain import (
     public_role,
     public_staff,
 )
+from app.users.staff.invitations import invite_again
 from app.users.staff.operations import (
     CHANGE_ROLE,
     CREATE_ROLE,
@@ -41,17 +40,14 @@ from app.users.staff.schemas import (
     StaffListSchema,
     StaffSchema,
 )
-from app.users.staff.store import Roles, Staff
-from app.users.store import Users
+from app.users.staff.store import roles, staff
+from app.users.store import users
 
 of_roles = Blueprint("Roles", __name__, url_prefix="/api/v1/roles", group="Staff")
 of_staff = Blueprint(
     "Staff", __name__, url_prefix="/api/v1/staff", description="Staff, and their roles."
 )
 
-roles = current(Roles)
-staff = current(Staff)
-users = current(Users)
 
 NO_MAIL = MailNotConfigured(NOUNS["invitation"])
 
@@ -106,7 +102,7 @@ def invite_staff_again(key: Lookup) -> Response:
 
     To somebody who has not chosen a password yet. The former link stops working.
     """
-    applied = operations.invite_again(key, intent(INVITE))
+    applied = invite_again(key, intent(INVITE))
     return change_response(applied, public_staff(users.get(key)))
 
 

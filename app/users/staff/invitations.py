@@ -7,10 +7,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from app.auth import guard
 from app.auth.guesses import guess_by_address, unknown_account
 from app.core.changes import Applied, Intent, Origin
-from app.core.errors import Conflict, EmailTaken, NameTaken, NotFound
+from app.core.errors import Conflict, EmailTaken, InvalidField, NameTaken
 from app.core.naming import Lookup
+from app.core.permissions import RIGHTS
+from app.core.types import Document
 from app.http.context import current, setting
 from app.http.tracing import request_id
 from app.users import accounts
@@ -23,29 +26,28 @@ from app.users.domain import (
     require_email,
     require_username,
 )
-from app.users.hashing import Hasher
-from app.users.mail import INVITATION, Mailer
+from app.users.hashing import hasher
+from app.users.mail import INVITATION, mailer
 from app.users.operations import RESET_PASSWORD
-from app.users.store import Users
+from app.users.staff import domain
+from app.users.staff.store import roles
+from app.users.store import PASSWORD, users
 
 # The ids of invited accounts are derived from the Idempotency-Key in this namespace.
 NAMESPACE = uuid.UUID("5d6de0f1-0c5c-4b0e-9a3f-9a7d5a1f3b58")
 
-hasher = current(Hasher)
-mailer = current(Mailer)
 reset_codes = current(ResetCodes)
-users = current(Users)
 
 
-def invite(name: str, email: str, intent: Intent, **fields: Any) -> Applied:
+def invite(_: Any, args: Document, intent: Intent) -> Applied:
     """Mail an invitation, and then add the account: if the mail fails, there is no account."""
-    invited = id_, _ = new_invitation(intent)
-    key = Lookup.parse(id_)
+    invited = new_invitation(intent)
+    key = Lookup.parse(invited[0])
     if earlier := users.find_earlier(key, intent):
         return earlier
-    mail(name, email, invited)
+    mail_invitation(args, intent, invited)
     try:
-        return add(name, email, invited, intent, **fields)
+        return add_invited(args, intent, invited)
     except (NameTaken, EmailTaken):
         if earlier := users.find_earlier(key, intent):
             return earlier
@@ -63,27 +65,38 @@ def new_invitation(intent: Intent) -> tuple[str, str]:
     return id_, reset_codes.of(id_, intent.key)
 
 
-def mail(name: str, email: str, invited: tuple[str, str]) -> None:
+def mail_invitation(args: Document, intent: Intent, invited: tuple[str, str] | None = None) -> None:
     """Mail an invitation to an account that will be added."""
-    require_username(name, "Name")
-    require_email(email, "Email")
-    users.require_unused(name, email)
-    id_, code = invited
-    with mailer.slot():
-        mailer.send_code({"_id": id_, "Name": name, "Email": email}, code, INVITATION)
+    require_invitable(args)
+    require_username(args["Name"], "Name")
+    require_email(args["Email"], "Email")
+    users.require_unused(args["Name"], args["Email"])
+    id_, code = invited or new_invitation(intent)
+    mailer.send_code({**args, "_id": id_}, code, INVITATION)
 
 
-def add(name: str, email: str, invited: tuple[str, str], intent: Intent, **fields: Any) -> Applied:
+def add_invited(args: Document, intent: Intent, invited: tuple[str, str] | None = None) -> Applied:
     """Add the account of an invitation that was mailed."""
-    id_, code = invited
+    id_, code = invited or new_invitation(intent)
     expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
-    invitation = code_of(code, expires_at)
-    return users.create(name, email, None, intent, id_, Invitation=invitation, **fields)
+    fields = {**require_invitable(args), "Invitation": code_of(code, expires_at)}
+    return users.create(args["Name"], args["Email"], None, intent, id_, **fields)
+
+
+def require_invitable(args: Document) -> Document:
+    """Return the roles of a colleague, or raise if the caller may not give them."""
+    names = args["Roles"]
+    if not names:
+        raise InvalidField("Roles", "Must contain a role: otherwise the account could do nothing.")
+    giver, user = guard.own_rights(), {"_id": "", "Name": args["Name"]}
+    return {**domain.set_roles(user, names=names, roles=roles.all(), giver=giver).fields}
 
 
 def invite_again(key: Lookup, intent: Intent) -> Applied:
     """Mail a new link to somebody who has not chosen a password yet; the former link is void."""
-    if users.get(key, "PasswordHash")["PasswordHash"] is not None:
+    user = users.get(key, "PasswordHash", *RIGHTS)
+    guard.require_peer(user)
+    if user["PasswordHash"] is not None:
         # Its owner has accepted the invitation.
         raise Conflict("This account has a password already. Mail a reset code instead.")
     return accounts.mail_reset_code(key, {}, intent, INVITATION)
@@ -94,16 +107,14 @@ def accept(invitation: str, sha256: str) -> None:
     id_, _, code = invitation.strip().rpartition("#")[2].rpartition(".")
     key = Lookup.parse(id_)
     guess = guess_by_address(key.id or unknown_account(id_))
-    with hasher.slot_for(guess), guess.attempt():
-        if key.id is None:  # a name is easy to guess
+    with hasher.attempt(guess):
+        # A name is easy to guess, so only an id is accepted.
+        user = users.get_many([key.id], "Name").get(key.id) if key.id else None
+        if user is None:
             raise WrongInvitation
-        try:
-            user = users.get(key, "Name")
-        except NotFound:
-            raise WrongInvitation from None
         origin = Origin(user["_id"], user["Name"], "console", request_id())
         make_hash = partial(hasher.hash, sha256)
         rule = partial(accept_invitation, code=code, now=users.now(), make_hash=make_hash)
-        applied = users.change_password(key, rule, Intent(RESET_PASSWORD.name, origin))
+        applied = users.change(key, PASSWORD, rule, Intent(RESET_PASSWORD.name, origin))
         if not applied.answer:
             raise WrongInvitation
