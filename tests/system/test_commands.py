@@ -606,7 +606,6 @@ def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real
     assert "anna: events" in quartermaster("staff", "roles", "anna", "events").stdout
     assert "no role 'king'" in quartermaster("staff", "roles", "anna", "king").stderr
     assert "disabled" in quartermaster("staff", "disable", "anna").stdout
-    quartermaster("role", "remove", "administrator")
     real_db.users.update_one({"Name": "anna"}, {"$set": {"IsBanned": True}})
     assert quartermaster("staff", "rescue", "anna").stdout == "anna: events, administrator\n"
     assert not real_db.users.find_one({"Name": "anna"})["IsBanned"]
