@@ -231,7 +231,7 @@ def show_plan(made: Made, *_: Any, **__: Any) -> Response:
 
 PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")
 run_form = partial(Form, None, needs=(Permission.BATCHES_RUN,), asks_reason=False, lead=show_state)
-plan_form = partial(Form, None, takes_key=True, lead=show_plan)
+plan_form = partial(Form, None, lead=show_plan)
 RUN = run_form(
     "Run…",
     "Run",

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from app.core.types import decimal
-
 
 def curl(
     base: str,
@@ -39,14 +37,6 @@ def curl(
 def api_path(*parts: str) -> str:
     """Return a path of the API with its parts percent-encoded."""
     return "/api/v1/" + "/".join(quote(part, safe=":") for part in parts)
-
-
-def as_number(text: str) -> int | str:
-    """Return a typed number; return other text unchanged, so that the API refuses it."""
-    number = decimal(text.removeprefix("-"))
-    if number is None:
-        return text
-    return -number if text.startswith("-") else number
 
 
 def quoted(text: str) -> str:

@@ -74,15 +74,14 @@ class Field:
     @property
     def sample(self) -> str:
         """Return a placeholder for the curl command before anything is typed."""
-        if self.object_type:
-            return f"{self.object_type.removeprefix('player').upper()}-ID"
-        return self.label.upper().replace(" ", "-") if self.type == "number" else ""
+        is_named = self.object_type or self.type == "number"
+        return self.label.upper().replace(" ", "-") if is_named else ""
 
     def completed(self, schema: Schema | None) -> Field:
         """Return the field, completed from a schema."""
         arguments = (schema.fields if schema else {}).items()
         named = [item for item in arguments if (item[1].data_key or item[0]) == self.name]
-        name, argument = named[0] if named else (self.argument or self.name, None)
+        name, argument = named[0] if named else (self.name, None)
         about = argument.metadata if argument else {}
         type_ = self.type
         if type_ != "hidden" and isinstance(argument, Integer | Flag):
@@ -148,7 +147,7 @@ class Target(NamedTuple):
         return iso(self.entries[0]["At"]) if self.entries else NOTHING_SEEN
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Form:
     """The declaration of a form."""
 
@@ -197,8 +196,6 @@ class Form:
     body: Callable[[Submission], Document | None] | None = None
     # The media type and the name of a file that curl sends instead of a body.
     file: tuple[str, str] | None = None
-    # Whether its endpoint takes an Idempotency-Key, if there is no operation.
-    takes_key: bool = False
     # It sets a secret, whose fingerprint must not be in history, so attempts are not idempotent.
     is_secret: bool = False
     # It asks for the password again if the last proof is older than 15 minutes. A function gets the
@@ -210,6 +207,8 @@ class Form:
     next_tab: str | None = None
     # The notice of its page after success, if there is no entry in history.
     notice: str = ""
+    # Whether its page shows the outcome, such as a new secret, which no URL may contain.
+    shows_outcome: bool = False
     # Returns the response after success, if that is not a redirect to the page of its target.
     lead: Callable[..., Response] | None = None
     layout: str = ""
@@ -219,21 +218,20 @@ class Form:
     asks: str = ""
     # Whether it always asks a colleague: nobody may do it alone.
     is_request: bool = False
+    # The fields in groups, completed from the schema.
+    groups: list[Group] = field(init=False)
 
     def __post_init__(self) -> None:
         """Fill in what the operation declares."""
+        operation = self.operation
+        if operation:
+            self.name = self.name or operation.name
+            self.schema = self.schema or (operation.arguments if self.fields else None)
+            self.asks = self.asks or operation.name
+            self.needs = self.needs or operation.permissions
+        self.name = self.name or self.title.rstrip(FOLDED).lower().replace(" ", "-")
         groups = [part if isinstance(part, Group) else Group("", (part,)) for part in self.fields]
-        slug = self.title.rstrip(FOLDED).lower().replace(" ", "-")
-        facts: dict[str, Any] = {"name": self.name or slug, "schema": self.schema}
-        if self.operation:
-            facts["name"] = self.name or self.operation.name
-            facts["schema"] = self.schema or (self.operation.arguments if groups else None)
-            facts["takes_key"] = self.operation.takes_key
-            facts["asks"] = self.asks or self.operation.name
-            facts["needs"] = self.needs or self.operation.permissions
-        facts["fields"] = tuple(_completed(group, facts["schema"]) for group in groups)
-        for name, value in facts.items():
-            object.__setattr__(self, name, value)
+        self.groups = [_completed(group, self.schema) for group in groups]
 
     @property
     def is_folded(self) -> bool:
@@ -248,18 +246,19 @@ class Form:
         is_danger = self.confirm or self.is_danger
         return "quiet" if self.is_quiet else "do danger" if is_danger else "do"
 
-    @property
-    def groups(self) -> list[Group]:
-        return [part for part in self.fields if isinstance(part, Group)]
-
     @cached_property
     def by_name(self) -> dict[str, Field]:
         return {one.name: one for group in self.groups for one in group.fields}
 
     @cached_property
-    def choice(self) -> Field | None:
+    def choice(self) -> Field:
         """Return the radio field that decides which other fields are used."""
-        return next((one for one in self.by_name.values() if one.type == "radio"), None)
+        return next(one for one in self.by_name.values() if one.type == "radio")
+
+    @property
+    def path_below(self) -> str:
+        """Return the path of the view, below that of the page."""
+        return self.name if self.path is None else self.path
 
     def endpoint(self, sent: Submission) -> str:
         """Return the method and the path in the API."""

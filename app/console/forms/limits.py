@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from app.auth.spending import limits_today
 from app.console.forms.declared import Target
-from app.core.operations import Operation
-from app.core.types import Document
 
 
 def about_items(_: Target | None = None) -> Iterable[str]:
@@ -19,16 +17,6 @@ def about_items(_: Target | None = None) -> Iterable[str]:
         parts.append(f"{limits['LeftToday']:,} of {a_day:,} items left today")
     if parts:
         yield f"{'; '.join(parts)}."
-
-
-def over_limit(operation: Operation | None, args: Document) -> Iterable[str]:
-    """Yield that a previewed change is over a limit of the person, if it is."""
-    found = operation.moves(args) if operation else None
-    moved = sum(found.values()) if isinstance(found, Mapping) else 0
-    limits = limits_today()
-    most = [one for one in (limits["LargestQuantity"], limits["LeftToday"]) if one is not None]
-    if most and moved > min(most):
-        yield "This is over your limit: a colleague has to approve it."
 
 
 def about_batches() -> Iterable[str]:

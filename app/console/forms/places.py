@@ -14,31 +14,28 @@ from app.approvals.access import ask
 from app.auth import guard
 from app.auth.execution import execute, preview
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
-from app.console.forms.submissions import Submission, newer_than, note_refusal
+from app.console.forms.submissions import Submission, attempt, newer_than
 from app.console.frame.pages import (
     PAGE_SIZE,
     blp,
     done,
     path_to,
-    redirect_to_action,
     redirect_with_notice,
     required,
 )
 from app.console.session.doors import ask_for_proof
-from app.core.changes import Applied
-from app.core.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
+from app.core.errors import Conflict, Invalid, NotFound
 from app.core.naming import Lookup, name_key
-from app.core.permissions import Need, Permission, SignedIn
-from app.core.types import Document
+from app.core.permissions import Permission, SignedIn
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
 from app.history.access import undo_arguments
+from app.history.operations import UNDO
 from app.http.path_converters import path_guid
 
-# Errors that are shown beside the form. Other errors get an error page.
-REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)
 # The path variables that are ids.
 GUIDS = ("action_id", "batch_id", "key_id", "object_id", "request_id", "sign_in_id")
+ANYBODY = (SignedIn.ANYBODY,)
 
 
 class ChangedMeanwhile(Conflict):
@@ -82,27 +79,24 @@ class Place:
         """Add the views of its tabs and of its forms."""
         name = self.rule.strip("/").replace("/", "_")
         for tab, forms in self.tabs.items():
-            show = required(*self.needs_of(tab))(partial(self._show, tab))
-            blp.add_url_rule(self.rule_of(tab), f"{name}_{tab}", show)
+            needs = (*self.needs, *self.tab_needs.get(tab, ()))
+            view = required(*(needs or ANYBODY))(partial(self._show, tab))
+            blp.add_url_rule("/".join((self.rule, *self.below(tab))), f"{name}_{tab}", view)
             for form in forms:
-                path = form.name if form.path is None else form.path
-                rule = "/".join(filter(None, [self.rule, path]))
-                view = required(*self.needs_of(tab, form))(partial(self._receive, tab, form))
+                guarded = required(*((*needs, *form.needs) or ANYBODY))
+                view = guarded(partial(self._receive, tab, form))
+                rule = f"{self.rule}/{form.path_below}".rstrip("/")
                 blp.add_url_rule(rule, f"{name}_{tab}_{form.name}", view, methods=["POST"])
 
-    def needs_of(self, tab: str, form: Form | None = None) -> tuple[Need, ...]:
-        """Return what a caller needs to see a tab, or to send a form on it."""
-        own = form.needs if form else ()
-        return (*self.needs, *self.tab_needs.get(tab, ()), *own) or (SignedIn.ANYBODY,)
-
-    def rule_of(self, tab: str) -> str:
-        return self.rule if tab == next(iter(self.tabs)) else f"{self.rule}/{tab}"
+    def below(self, tab: str) -> tuple[str, ...]:
+        """Return the segments of a tab below the path of the page."""
+        return () if tab == next(iter(self.tabs)) else (tab,)
 
     def page_path(self, tab: str, *ids: Any) -> str:
         """Return the path of a tab; a page of all leads to that of the one with an id."""
         left = iter(ids)
         parts = [next(left) if "<" in part else part for part in self.rule.split("/")[1:]]
-        return path_to(*parts, *left, *([tab] if tab != next(iter(self.tabs)) else []))
+        return path_to(*parts, *left, *self.below(tab))
 
     def _show(self, tab: str, **path: Any) -> Response:
         return self._shown(tab)(**self._checked(path))
@@ -121,41 +115,34 @@ class Place:
         if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
             return question
         sent = Submission.posted(form, path.get(form.row, ""))
-        sent.show = self._shown(tab)
-        outcome = attempt(sent, lambda: _carry_out(self, sent, path))
+        outcome = attempt(sent, partial(_carry_out, self, sent, path))
         if outcome is None or sent.is_preview:
             sent.preview = outcome
-            return sent.show(**path)
+            return self._shown(tab)(**path)
         sent.leave_page()
         tab = form.next_tab or tab
         if sent.asks or form.is_request:
             return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))
+        if form.shows_outcome:
+            return self._shown(tab)(made=outcome, **path)
         if form.lead:
             return form.lead(outcome, sent, **path)
         ids = [*path.values()][: self.rule.count("<")]
         if form.notice:
             return redirect_with_notice(form.notice, self.page_path(tab, *ids))
         if isinstance(outcome, Answer):
-            subject = [outcome.action["Subject"]["Id"]] if ids else []
-            return redirect_to_action(outcome, self.page_path(tab, *subject))
-        applied: Applied = outcome
-        # A new name leads to the page of that name, and a new role to its page.
-        changed = [applied.entry["Subject"]["Id"]] if applied.entry and not self.is_own else ids
-        return done(applied, self.page_path(tab, *changed))
-
-
-def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
-    """Carry out a form; if it is refused, store the error in it and return None."""
-    try:
-        return act()
-    except REFUSALS as error:
-        sent.refuse(error)
-        note_refusal(error)
-        return None
+            found = ids and [outcome.action["Subject"]["Id"]]
+        else:
+            # A new name leads to the page of that name, and a new role to its page.
+            is_named = outcome.entry and not self.is_own
+            found = [outcome.entry["Subject"]["Id"]] if is_named else ids
+        return done(outcome, self.page_path(tab, *found))
 
 
 def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
+    """Check a form, and then ask a colleague, make a preview, or do what the form is for."""
     form = sent.form
+    operation: Any = form.operation
     if form.schema:
         sent.args = sent.load(form.schema)
     # The form itself may have deleted its target: a repeated submission gets the same answer.
@@ -164,25 +151,15 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
         if form.confirm and form.confirm_field == "confirm":
             _require_name(place, sent, found.name)
         if form.replaces is not None:
-            changed = form.replaces.format(**sent.args, **path)
-            _require_unchanged(sent, _changes_of(place, sent, found.id, changed))
+            _require_unchanged(place, sent, found.id, form.replaces.format(**sent.args, **path))
+    key = next(iter(path.values()), None)
     if sent.asks or form.is_request:
-        return _ask(sent, path)
+        args = undo_arguments(str(key), bool(form.body)) if operation is UNDO else sent.args
+        return ask(form.asks, str(key or ""), args)[0]
     if form.act:
         return form.act(*path.values(), *([sent.args] if form.schema else []))
     make = preview if sent.is_preview else execute
-    operation: Any = form.operation
-    args = {"Id": path[form.row], **sent.args} if form.row else sent.args
-    return make(operation, next(iter(path.values()), None), args)
-
-
-def _ask(sent: Submission, path: dict[str, Any]) -> Document:
-    """Ask a colleague to approve what a form would do; the page of an entry is about its undo."""
-    subject = str(next(iter(path.values()), ""))
-    body = (sent.form.body(sent) if sent.form.body else None) or {}
-    undone = undo_arguments(subject, "Partial" in body)
-    args = undone if "entry_id" in path else sent.args
-    return ask(sent.form.asks, subject, args)[0]
+    return make(operation, key, {"Id": path[form.row], **sent.args} if form.row else sent.args)
 
 
 def _require_name(place: Place, sent: Submission, name: str) -> None:
@@ -194,24 +171,16 @@ def _require_name(place: Place, sent: Submission, name: str) -> None:
         raise Invalid(fault, {"confirm": [fault]})
 
 
-def _require_unchanged(sent: Submission, entries: list[Document]) -> None:
+def _require_unchanged(place: Place, sent: Submission, id_: str, changed: str) -> None:
     """Refuse to overwrite a change that somebody else made since the page was shown.
 
-    The caller's own changes in the console do not count: the form may have been sent twice. Those
-    by a key of the account do: a program made them.
+    It looks for that part of the target among the latest changes; "": for any part. The caller's
+    own changes in the console do not count: the form may have been sent twice. Those by a key of
+    the account do: a program made them.
     """
     own = (guard.caller().id, "console")
+    entries = history_page({}, PAGE_SIZE, (place.kind,), id_).values
     for entry in newer_than(sent.value("seen"), entries):
-        if (entry["By"]["UserId"], entry["Via"]) != own:
+        is_same = not changed or any(one["Path"] == changed for one in entry["Changes"])
+        if is_same and (entry["By"]["UserId"], entry["Via"]) != own:
             raise ChangedMeanwhile
-
-
-def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[Document]:
-    """Return the latest entries that changed a part of the form's target; "": any part."""
-    fields = sent.form.by_name.values()
-    named = [sent.args.get(one.argument) for one in fields if one.object_type]
-    filters = {"item": named[0]} if named else {}
-    entries = history_page(filters, PAGE_SIZE, (place.kind,), id_).values
-    if not changed:
-        return list(entries)
-    return [entry for entry in entries if any(c["Path"] == changed for c in entry["Changes"])]

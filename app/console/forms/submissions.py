@@ -15,20 +15,21 @@ from app.approvals.kinds import kinds
 from app.auth import guard
 from app.auth.approval import NeedsApproval
 from app.auth.spending import OverLimit
-from app.console.forms.curl import as_number, curl
+from app.console.forms.curl import curl
 from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Target
-from app.console.forms.limits import over_limit
 from app.console.forms.object_names import Ambiguous, Choice, lines_of, resolve
 from app.console.forms.reading import posted
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
 from app.console.stores import objects
 from app.core.errors import (
-    EmailTaken,
+    Conflict,
+    Forbidden,
     Invalid,
     KeyReused,
     NotFound,
     QuartermasterError,
+    RateLimited,
     Unavailable,
 )
 from app.core.naming import parse_guid
@@ -37,30 +38,17 @@ from app.http import intents
 from app.http.api import Schema
 from app.http.context import current_environ
 from app.http.errors import headers_of, note, status_of
+from app.http.fields import DIGITS
 from app.http.lenient import respell
 from app.http.parser import load
-from app.players.domain import PlayerNameTaken
-from app.players.items.domain import NoRoom, NotEnoughItems
-from app.players.spells.domain import NoSpellSlot, SpellKnown
-from app.players.variables.domain import OtherType
-from app.users.api_keys.domain import KeyNameTaken
+from app.users.oauth.domain import TokenRefused
 
-# The field that a refusal is about, if it is not the whole form.
-FIELDS: dict[type, str] = {
-    NotEnoughItems: "quantity",
-    NoRoom: "quantity",
-    SpellKnown: "spellid",
-    NoSpellSlot: "spellid",
-    EmailTaken: "new",
-    OtherType: "value",
-    KeyNameTaken: "Name",
-    PlayerNameTaken: "Name",
-    NotFound: "player",
-}
 SENT_BEFORE = (
     "This form was already sent with other values, and that change was made. To make another "
     "change, send it again."
 )
+# Errors that are shown beside the form. Other errors get an error page.
+REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable, TokenRefused)
 LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 NO_PREVIEW = "Preview shows which slots would change."
 # The submitted form in the WSGI environment of its request.
@@ -81,8 +69,6 @@ class Submission:
         self.args: dict[str, Any] = {}
         self.key = str(uuid.uuid4())
         self.target = Target("")
-        # Shows the page of the form; called with the variables of the path.
-        self.show: Callable[..., Response]
         # The entry of a previewed change.
         self.preview: Document | None = None
 
@@ -144,26 +130,22 @@ class Submission:
 
     def counts(self, field: Field) -> bool:
         """Tell whether a field is used with the current choice of the form."""
-        choice = self.form.choice
-        return not (choice and field.only_with) or self.shown_value(choice) in field.only_with
+        return not field.only_with or self.shown_value(self.form.choice) in field.only_with
 
     def choice_classes(self, field: Field) -> str:
         """Return the CSS classes that hide a field while the choice does not use it."""
-        choice = self.form.choice
-        if not (choice and field.only_with):
+        if not field.only_with:
             return ""
-        places = [n for n, name in enumerate(choice.options()) if name in field.only_with]
-        return " only " + " ".join(f"with-{place}" for place in places)
+        choices = enumerate(self.form.choice.options())
+        return " only " + " ".join(f"with-{n}" for n, name in choices if name in field.only_with)
 
     def fault(self, field: str) -> str:
         """Return the error of a field; empty if there is none, and in a preview."""
-        if self.is_preview:
+        if self.is_preview or not isinstance(self.error, Invalid):
             return ""
-        if isinstance(self.error, Invalid):
-            # A field of an object is named by its path.
-            named = {name.rpartition(".")[2]: texts for name, texts in self.error.fields.items()}
-            return named.get(field, [""])[0]
-        return self.text if FIELDS.get(type(self.error)) == field else ""
+        # A field of an object is named by its path.
+        named = {name.rpartition(".")[2]: texts for name, texts in self.error.fields.items()}
+        return named.get(field, [""])[0]
 
     @property
     def refusal(self) -> str:
@@ -179,7 +161,7 @@ class Submission:
         if isinstance(self.error, OverLimit):
             # The name of the limit is for programs.
             text = text.replace(f" ({self.error.field})", "")
-        return with_names(text, objects.names_of(ids) if (ids := GUID.findall(text)) else {})
+        return with_names(text, objects.names_of(GUID.findall(text)))
 
     def _noun(self, match: re.Match[str]) -> str:
         field = self.form.by_name.get(match[1])
@@ -201,26 +183,29 @@ class Submission:
     @property
     def action(self) -> str:
         """Return the path that the form posts to."""
-        path = self.form.name if self.form.path is None else self.form.path
-        return "/".join(filter(None, [self.target.path, _VARIABLE.sub("", path).strip("/")]))
+        below = _VARIABLE.sub("", self.form.path_below).strip("/")
+        return f"{self.target.path}/{below}".rstrip("/")
 
     @property
     def last_fields(self) -> list[Field]:
         """Return the fields for the reason and for the confirmation, if the form needs them."""
-        form, needs_reason = self.form, current_app.config["REASON_REQUIRED"]
-        is_required = needs_reason or self.can_ask
-        reason = Field("reason", "Reason", is_required=is_required, html={"maxlength": 500})
-        label = f"Type {self.target.name} to confirm"
-        name = Field(form.confirm_field, label, form.confirm, is_required=True, html=AS_TYPED)
-        asks_reason = form.asks_reason or needs_reason or self.can_ask
-        wanted = ((reason, asks_reason), (name, form.confirm))
-        return [field for field, is_wanted in wanted if is_wanted]
+        form = self.form
+        fields: list[Field] = []
+        needs_reason = current_app.config["REASON_REQUIRED"] or self.can_ask
+        if form.asks_reason or needs_reason:
+            html = {"maxlength": 500}
+            fields.append(Field("reason", "Reason", is_required=needs_reason, html=html))
+        if form.confirm:
+            label = f"Type {self.target.name} to confirm"
+            name = Field(form.confirm_field, label, form.confirm, is_required=True, html=AS_TYPED)
+            fields.append(name)
+        return fields
 
     @property
     def preview_lines(self) -> list[str]:
         """Return the lines of the preview: what would change, or why it would be refused."""
         if self.preview and self.form.preview:
-            return [*self.form.preview(self.preview), *over_limit(self.form.operation, self.args)]
+            return list(self.form.preview(self.preview))
         return [self.text if self.is_preview else NO_PREVIEW]
 
     def load(self, schema: Schema) -> Any:
@@ -264,7 +249,7 @@ class Submission:
         return [*found]
 
     def refuse(self, error: QuartermasterError) -> None:
-        """Store why it was refused.
+        """Store why it was refused; log or count that, and add headers such as Retry-After.
 
         If it is unknown whether it was carried out, the next attempt keeps the Idempotency-Key.
         Otherwise the next attempt is a new change with a new key.
@@ -272,6 +257,12 @@ class Submission:
         self.error = error
         if not isinstance(error, Unavailable) or self.form.is_secret:
             self.key = str(uuid.uuid4())
+        note(error)
+
+        @after_this_request
+        def add_headers(response: Response) -> Response:
+            response.headers.update(headers_of(error))
+            return response
 
     @property
     def status(self) -> int:
@@ -281,15 +272,15 @@ class Submission:
     @property
     def curl(self) -> str:
         """Return the curl command that does the same; empty if the API has no endpoint for it."""
-        method, _, path = self.form.endpoint(self).partition(" ")
+        form = self.form
+        method, _, path = form.endpoint(self).partition(" ")
         if not path:
             return ""
-        key = (self.key if self.fields else "A-NEW-KEY") if self.form.takes_key else None
-        where = _VARIABLE.sub(self._variable, path)
-        body = self.form.body(self) if self.form.body else self.typed_body(path)
-        base = request.host_url.rstrip("/")
-        file = self.form.file
-        return curl(base, method, where, None if file else body, key, self.value("reason"), file)
+        key = self.key if self.fields else "A-NEW-KEY"
+        body = form.body(self) if form.body else self.typed_body(path)
+        base, where = request.host_url.rstrip("/"), _VARIABLE.sub(self._variable, path)
+        reason = self.value("reason")
+        return curl(base, method, where, None if form.file else body, key, reason, form.file)
 
     def _variable(self, match: re.Match[str]) -> str:
         for field in self.form.by_name.values():
@@ -321,7 +312,9 @@ class Submission:
         if field.type == "check":
             return self.is_checked(field.name)
         typed = self._typed(field)
-        return self.args.get(field.argument, as_number(typed) if field.type == "number" else typed)
+        if field.type == "number" and DIGITS.fullmatch(typed):
+            typed = int(typed)
+        return self.args.get(field.argument, typed)
 
 
 def _names_in(schema: Schema | None) -> set[str]:
@@ -340,14 +333,13 @@ def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
     return [entry for entry in entries if entry["At"] > shown] if seen else []
 
 
-def note_refusal(error: QuartermasterError) -> None:
-    """Log or count a refusal that a page shows, and add headers such as Retry-After."""
-    note(error)
-
-    @after_this_request
-    def add_headers(response: Response) -> Response:
-        response.headers.update(headers_of(error))
-        return response
+def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
+    """Carry out a form; if it is refused, store the error in it and return None."""
+    try:
+        return act()
+    except REFUSALS as error:
+        sent.refuse(error)
+        return None
 
 
 def forms_on(forms: Iterable[Form], target: Target, row: str = "") -> dict[str, Submission]:

@@ -241,14 +241,11 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     return Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
 
 
-def done(applied: Applied, to: str) -> Response:
-    """Redirect from a form to a page with a notice that offers an undo."""
-    return redirect_with_notice(applied.entry["_id"] if applied.entry else "nothing", to)
-
-
-def redirect_to_action(answer: Answer, to: str) -> Response:
-    """Redirect from a form to a page with the state of the requested action."""
-    return redirect_with_notice(f"{MARK}{answer.action['_id']}", to)
+def done(outcome: Applied | Answer, to: str) -> Response:
+    """Redirect from a form to a page, with a notice of the change, or of the requested action."""
+    if isinstance(outcome, Answer):
+        return redirect_with_notice(f"{MARK}{outcome.action['_id']}", to)
+    return redirect_with_notice(outcome.entry["_id"] if outcome.entry else "nothing", to)
 
 
 def redirect_with_notice(mark: str, to: str) -> Response:

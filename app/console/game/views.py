@@ -18,7 +18,7 @@ from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
 from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.pages import path_to, redirect_to_action, render, see_other
+from app.console.frame.pages import done, path_to, render, see_other
 from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
@@ -182,7 +182,6 @@ def action_forms(part: str, subject: Callable[[Lookup], Recipient]) -> tuple[For
             about=KINDS[kind].about,
             needs=(KINDS[kind].permission,),
             confirm=NOT_UNDONE,
-            takes_key=True,
         )
         for kind in ("warp", "kick", "kill")
     )
@@ -219,7 +218,6 @@ MESSAGE = Form(
     about=lambda target: [f"Only {target.name} reads it. {KINDS['chat'].about}"],
     schema=ChatArgs(),
     asks_reason=False,
-    takes_key=True,
 )
 
 
@@ -280,7 +278,6 @@ RESTART_GAME = Form(
     about=KINDS[RESTART].about,
     schema=RestartArgs(),
     is_danger=True,
-    takes_key=True,
 )
 
 
@@ -313,7 +310,7 @@ def after_speaking(answer: Answer, sent: Submission) -> Response:
     """Redirect to the chat, with the same listeners for the next message."""
     to = sent.args["to"]
     chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
-    return redirect_to_action(answer, path_to("chat", to=to if chosen else None, **chosen))
+    return done(answer, path_to("chat", to=to if chosen else None, **chosen))
 
 
 SAY = Form(
@@ -348,7 +345,6 @@ SAY = Form(
     layout="say",
     line="Message",
     asks_reason=False,
-    takes_key=True,
     lead=after_speaking,
 )
 Place("/game", {"": [RESTART_GAME]}, show_game, needs=(Permission.PLAYERS_READ,))

@@ -81,11 +81,6 @@ def find_key(key: Lookup, key_id: str = "") -> Found:
     return Found(account["_id"], names[key_id])
 
 
-def show_made(made: Applied, sent: Submission, **path: Any) -> Response:
-    """Show a new key. Its secret is only in the response to the form, never in a URL."""
-    return sent.show(made=made, **path)
-
-
 def endpoint(sent: Submission) -> str:
     operation: Any = sent.form.operation
     method, path = operation.route
@@ -129,7 +124,7 @@ CREATE = Form(
     path="",
     api=endpoint,
     schema=NewKey(),
-    lead=show_made,
+    shows_outcome=True,
     is_sensitive=True,
 )
 ROTATE = Form(
@@ -147,7 +142,7 @@ ROTATE = Form(
     ),
     schema=Rotation(),
     replaces="Keys.{key_id}",
-    lead=show_made,
+    shows_outcome=True,
     is_sensitive=True,
 )
 REVOKE = Form(

@@ -13,11 +13,11 @@ from app.auth import guard
 from app.auth.guesses import guess_by_session
 from app.console.forms.declared import Field, Form
 from app.console.forms.reading import posted
-from app.console.forms.submissions import Submission, note_refusal
+from app.console.forms.submissions import Submission
 from app.console.frame.pages import here, page, path_to
 from app.console.session import sessions as session
 from app.console.stores import users
-from app.core.errors import Conflict, QuartermasterError, RateLimited, Unavailable
+from app.core.errors import Conflict, RateLimited, Unavailable
 from app.core.naming import Lookup
 from app.users.domain import WrongPassword
 from app.users.oauth.domain import TokenRefused
@@ -69,12 +69,6 @@ def door(
     return response
 
 
-def refuse(sent: Submission, error: QuartermasterError) -> None:
-    """Let a form show why it was refused."""
-    note_refusal(error)
-    sent.refuse(error)
-
-
 def ask_for_proof() -> Response | None:
     """Return the page that asks for the password again; None if the form may be carried out.
 
@@ -99,7 +93,7 @@ def ask_for_proof() -> Response | None:
             use_code(user, typed.get(OWN_CODE.name, ""), "console", guess)
     except (TokenRefused, CodeRefused, Conflict, RateLimited, Unavailable) as error:
         is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
-        refuse(sent, WrongPassword() if is_wrong else error)
+        sent.refuse(WrongPassword() if is_wrong else error)
         return proof_page(sent, bool(fields))
     session.refresh_tokens.renew_proof(present.chain)
     return None

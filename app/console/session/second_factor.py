@@ -13,7 +13,7 @@ from app.auth import guard
 from app.console.forms.declared import Form, Target
 from app.console.forms.places import Place
 from app.console.forms.reading import posted
-from app.console.forms.submissions import Submission, forms_on, submitted
+from app.console.forms.submissions import forms_on, submitted
 from app.console.frame.pages import SERVICE, path_to, render
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
@@ -86,11 +86,6 @@ def typed_code() -> str:
     return posted().get("code", "")
 
 
-def show_codes(made: RecoveryCodes, _: Submission) -> Response:
-    """Show new recovery codes. They are only in the response to the form, never in a URL."""
-    return second_factor_page(made)
-
-
 FIRST_CODE = replace(CODE, hint="The six digits that your app shows.")
 SET_UP = Form(
     SET_UP_FACTOR,
@@ -105,7 +100,7 @@ SET_UP = Form(
     # Whoever has found an open session must not lock its owner out.
     is_sensitive=True,
     is_offered=lambda target: not target.record["IsOn"],
-    lead=show_codes,
+    shows_outcome=True,
 )
 NEW_CODES = Form(
     RENEW_RECOVERY_CODES,
@@ -117,7 +112,7 @@ NEW_CODES = Form(
     act=lambda: renew_recovery_codes(guard.caller().id, typed_code(), intent(RENEW_RECOVERY_CODES)),
     asks_reason=False,
     is_offered=lambda target: bool(target.record["IsOn"]),
-    lead=show_codes,
+    shows_outcome=True,
 )
 SWITCH_OFF = Form(
     SWITCH_OFF_FACTOR,

@@ -12,14 +12,13 @@ from flask import Response, request, url_for
 
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
-from app.console.forms.places import REFUSALS as FORM_REFUSALS
-from app.console.forms.places import Place, attempt
+from app.console.forms.places import Place
 from app.console.forms.reading import posted
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.submissions import REFUSALS, Submission, attempt, forms_on
 from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
-from app.console.session.doors import CODE, door, refuse
+from app.console.session.doors import CODE, door
 from app.console.stores import cursors, users
 from app.console.users.forms import END_SIGN_IN, PASSWORD_FIELDS
 from app.core.errors import Invalid, NotFound, QuartermasterError
@@ -28,7 +27,6 @@ from app.core.permissions import SignedIn
 from app.core.types import Document
 from app.http.context import current, setting
 from app.storage.limits import Marks
-from app.users.oauth.domain import TokenRefused
 from app.users.oauth.sign_ins import authenticate, list_sign_ins
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
 from app.users.openid.provider import Provider
@@ -39,7 +37,6 @@ from app.users.second_factor.vault import Vault
 from app.users.staff.invitations import accept
 
 PAGE_SIZE = 25
-REFUSALS = (TokenRefused, *FORM_REFUSALS)
 # Between the password and the code, the browser keeps the state, sealed.
 CODE_STEP = "sign-in with a code"
 CODE_STEP_SECONDS = 300
@@ -158,7 +155,7 @@ def sign_in_page(
     back, has_provider = local(back, PREFIX), bool(setting("OPENID_ISSUER"))
     sent = Submission(BESIDE_COMPANY if has_provider else SIGN_IN, fields)
     if error:
-        refuse(sent, error)
+        sent.refuse(error)
     # With passwords off, for an account that was rescued at the command line.
     is_rescued = "password" in request.args or "username" in sent.fields
     return door(
