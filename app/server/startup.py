@@ -18,9 +18,9 @@ from app.maintenance.demo.seed import prepare_demo
 from app.maintenance.demo.world import World
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
-from app.storage.schema import migrations, preparation
-from app.storage.schema.collections import UnfitServer, init_database
-from app.storage.schema.upgrade import UpgradeRefused
+from app.storage.schema import preparation
+from app.storage.schema.collections import init_database
+from app.storage.schema.upgrade import UnfitDatabase
 from app.users.passwords import Passwords
 from app.users.staff.store import missing_power_role
 from config import SettingsError
@@ -80,10 +80,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     try:
         init_database(storage.db, COLLECTIONS)
         fault = missing_power_role(storage.db, settings.POWER_ROLE)
-    except (
-        *(migrations.DatabaseTooNew, migrations.RestoreUnfinished),
-        *(UnfitServer, UpgradeRefused),
-    ) as error:
+    except UnfitDatabase as error:
         log.error("The workers answer 503 until this is fixed: %s", error)
         return
     except DatabaseError as error:

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -66,6 +66,9 @@ LAST_SECONDS = 1.0
 # An entry may be older than the log's last one by the length of a transaction, or by what a game
 # has done to the clock of a document.
 LOOK_BACK = timedelta(days=2)
+# Dates near the ends of what Python can represent were written by a game.
+EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.utc)
+LATEST = datetime(9000, 1, 1, tzinfo=timezone.utc)
 INSERTS: list[Document] = [
     {"$match": {"operationType": "insert"}},
     {"$project": {"documentKey": 1}},
@@ -100,6 +103,7 @@ class EventLog:
     """The log of one database."""
 
     def __init__(self, db: Database[Document]) -> None:
+        self._db = db
         self._events = db[EVENTS.name]
         self._committed = _committed(self._events)
 
@@ -151,6 +155,49 @@ class EventLog:
         found = self._committed.find({"_id": {"$gte": number}}, sort=[("_id", 1)])
         return list(found.limit(READ_AT_ONCE))
 
+    def catch_up(
+        self,
+        expiry: Document,
+        oldest: datetime = LATEST,
+        renew: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Append the entries that the log lacks, and let the stream begin after them.
+
+        The oldest is the time of an entry that was added to history late.
+        """
+        # mongomock has no such time.
+        start = self._db.command("ping").get("operationTime")
+        now, last = start.as_datetime() if start else datetime.now(timezone.utc), self.last()
+        logged = last["Stamp"].generation_time if last["Stamp"] else now
+        since = max(EARLIEST, min(oldest, logged, now)) - LOOK_BACK
+        stages: list[Document] = [
+            {"$match": {"Subject.Kind": {"$in": KINDS}, "At": {"$gte": since}}},
+            {"$sort": {"At": 1, "Version": 1, "_id": 1}},
+            {"$project": {"_id": 1}},
+        ]
+        number = last["_id"]
+        with pymongo.timeout(LONG_WORK_SECONDS):
+            if start is None:
+                found: Iterator[Document] = iter(self._db[HISTORY.name].aggregate(stages))
+            else:
+                # All entries of one moment: the stream has the others, and keeps their order.
+                found = self._db.cursor_command(
+                    "aggregate",
+                    HISTORY.name,
+                    pipeline=stages,
+                    allowDiskUse=True,
+                    cursor={},
+                    readConcern={"level": "snapshot", "atClusterTime": start},
+                )
+            while some := [entry["_id"] for entry in islice(found, MOST_ENTRIES)]:
+                number = self.append(self.missing(some), number, **expiry)
+                renew()
+        begin = {"start_at_operation_time": start} if start else None
+        position = {"Number": number, "Start": begin}
+        nobody = {"By": "", "Until": EARLIEST}
+        update = {"$set": position, "$setOnInsert": nobody}
+        self._db[LOCKS.name].update_one(LEASE, update, upsert=True)
+
 
 class Feed:
     """The thread of a worker that appends new entries to the log while it has the lease."""
@@ -196,8 +243,8 @@ class Feed:
         start = {"resume_after": last["Token"]} if "Token" in last else None
         if lease.get("Number") == last["_id"]:
             start = lease["Start"]
-        # mongomock has no change streams.
-        is_followed = not self._storage.is_mock and start and self._follow(last["_id"], start)
+        # mongomock has no change streams, and so no start.
+        is_followed = start and self._follow(last["_id"], start)
         # A restore drops history.
         if not is_followed and self._is_ready():
             self.catch_up()
@@ -243,35 +290,7 @@ class Feed:
 
     def catch_up(self) -> None:
         """Append the entries that the log lacks, and let the stream begin after them."""
-        last, now = self._log.last(), self._storage.clock.now()
-        since = min(now, last["Stamp"].generation_time if last["Stamp"] else now) - LOOK_BACK
-        stages: list[Document] = [
-            {"$match": {"Subject.Kind": {"$in": KINDS}, "At": {"$gte": since}}},
-            {"$sort": {"At": 1, "Version": 1, "_id": 1}},
-            {"$project": {"_id": 1}},
-        ]
-        number, start = last["_id"], None
-        with pymongo.timeout(LONG_WORK_SECONDS):
-            if self._storage.is_mock:
-                found: Iterator[Document] = iter(self._history.aggregate(stages))
-            else:
-                # All entries of one moment: the stream has the others, and keeps their order.
-                start = self._storage.db.command("ping")["operationTime"]
-                found = self._storage.db.cursor_command(
-                    "aggregate",
-                    HISTORY.name,
-                    pipeline=stages,
-                    hint="time",
-                    allowDiskUse=True,
-                    cursor={},
-                    readConcern={"level": "snapshot", "atClusterTime": start},
-                )
-            while some := [entry["_id"] for entry in islice(found, MOST_ENTRIES)]:
-                number = self._log.append(self._log.missing(some), number, **self._expiry())
-                self._renew()
-        position = {"Number": number, "Start": {"start_at_operation_time": start}}
-        nobody = {"By": "", "Until": now}
-        self._locks.update_one(LEASE, {"$set": position, "$setOnInsert": nobody}, upsert=True)
+        self._log.catch_up(self._expiry(), renew=self._renew)
 
     def _expiry(self) -> Document:
         return self._storage.entries.expiry_of(self._storage.clock.now())

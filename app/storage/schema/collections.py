@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pymongo
 from pymongo import IndexModel, MongoClient
+from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
-from app.core.errors import QuartermasterError
 from app.core.types import Document
 from app.storage.client import LONG_WORK_SECONDS
+from app.storage.errors import is_forbidden
 from app.storage.schema import migrations
 from app.storage.schema.plan import CollectionPlan
+from app.storage.schema.upgrade import UnfitDatabase
 
-NAMESPACE_EXISTS = 48
 # IndexOptionsConflict and IndexKeySpecsConflict: the same name with other keys or options, and
 # the same keys under another name.
 INDEX_CONFLICTS = (85, 86)
-INDEX_BUILD_ABORTED = 276
-
 # docs/deploy.rst lists the tested versions.
 OLDEST_SERVER = (5, 0)
 SINGLE_SERVER = (
@@ -30,11 +29,13 @@ SINGLE_SERVER = (
     "enough. Restart mongod with --replSet qm (replication.replSetName: qm in its configuration), "
     "and then run rs.initiate() in mongosh."
 )
+# How often another process that prepares the database may be in the way.
+MOST_TRIES = 4
 
 Plans = Sequence[CollectionPlan]
 
 
-class UnfitServer(QuartermasterError):
+class UnfitServer(UnfitDatabase):
     """The MongoDB server is too old, or not a member of a replica set."""
 
 
@@ -45,15 +46,32 @@ def init_database(db: Database[Document], plans: Plans, is_restore: bool = False
     init_for_bulk_load(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
         for plan in plans:
-            if plan.indexes:
-                _create_indexes(db, plan)
+            _repeat(_create_indexes, db, plan)
 
 
 def init_for_bulk_load(db: Database[Document], plans: Plans) -> None:
     """Create all but the indexes; documents that are added now need no migration."""
-    init_collections(db, plans)
+    refuse_unfit_server(db)
+    migrations.refuse_newer(db)
+    migrations.refuse_older(db)
+    for plan in plans:
+        _repeat(_set_validator, db, plan)
     with pymongo.timeout(LONG_WORK_SECONDS):
-        migrations.migrate(db)
+        _repeat(migrations.migrate, db)
+
+
+def _repeat(step: Callable[..., None], *args: Any) -> None:
+    """Take a step again after an error: another process may take the same one."""
+    for tries in range(1, MOST_TRIES + 1):
+        try:
+            step(*args)
+        except DuplicateKeyError:
+            raise
+        except OperationFailure as error:
+            if tries == MOST_TRIES or is_forbidden(error):
+                raise
+        else:
+            return
 
 
 def refuse_unfit_server(db: Database[Document]) -> None:
@@ -110,15 +128,6 @@ def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> 
             yield f"{fields[0]} {found['_id'][0]!r} is shared by {ids}"
 
 
-def init_collections(db: Database[Document], plans: Plans) -> None:
-    """Create the collections with their validators, but no indexes: a bulk load comes first."""
-    refuse_unfit_server(db)
-    migrations.refuse_newer(db)
-    migrations.refuse_older(db)
-    for plan in plans:
-        _set_validator(db, plan.name, validation(plan))
-
-
 def validation(plan: CollectionPlan) -> Document:
     """Return the validation options of a collection.
 
@@ -129,35 +138,29 @@ def validation(plan: CollectionPlan) -> Document:
     return {"validator": validator, "validationLevel": "moderate", "validationAction": "error"}
 
 
-def _set_validator(db: Database[Document], name: str, wanted: Document) -> None:
+def _set_validator(db: Database[Document], plan: CollectionPlan) -> None:
+    wanted = validation(plan)
     try:
-        db.create_collection(name, **wanted)
+        db.create_collection(plan.name, **wanted)
     except CollectionInvalid:
-        _update_validator(db, name, wanted)
-    except OperationFailure as error:
-        if error.code != NAMESPACE_EXISTS:  # another process has just created it
-            raise
-        _update_validator(db, name, wanted)
+        # Only if it differs: collMod takes an exclusive lock.
+        if not wanted.items() <= db[plan.name].options().items():
+            db.command("collMod", plan.name, **wanted)
     except NotImplementedError:  # mongomock has no validators
-        db.get_collection(name)
+        db.get_collection(plan.name)
 
 
-def _update_validator(db: Database[Document], name: str, wanted: Document) -> None:
-    """Change a validator only if it differs: collMod takes an exclusive lock."""
-    if not wanted.items() <= db[name].options().items():
-        db.command("collMod", name, **wanted)
-
-
-def _create_indexes(db: Database[Document], plan: CollectionPlan, more_tries: int = 3) -> None:
+def _create_indexes(db: Database[Document], plan: CollectionPlan) -> None:
+    collection = db[plan.name]
+    wanted = [one for one in plan.indexes if _is_known(db, one)]
     try:
-        db[plan.name].create_indexes([one for one in plan.indexes if _is_known(db, one)])
+        if wanted:
+            collection.create_indexes(wanted)
     except OperationFailure as error:
-        # Another process that prepares the database may drop an index that this one builds.
-        if not more_tries or error.code not in (*INDEX_CONFLICTS, INDEX_BUILD_ABORTED):
-            raise
-        for index in plan.indexes:
-            _drop_conflicting(db, plan.name, index)
-        _create_indexes(db, plan, more_tries - 1)
+        if error.code in INDEX_CONFLICTS:
+            for index in wanted:
+                _drop_conflicting(collection, index)
+        raise
 
 
 def _is_known(db: Database[Document], one: IndexModel) -> bool:
@@ -166,19 +169,16 @@ def _is_known(db: Database[Document], one: IndexModel) -> bool:
     return not partial or isinstance(db.client, MongoClient)
 
 
-def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:
+def _drop_conflicting(collection: Collection[Document], index: IndexModel) -> None:
     """Drop an older version of an index: the same name or keys, with other options."""
-    wanted = index.document
-    for existing in list(db[name].list_indexes()):
-        has_name = existing["name"] == wanted["name"]
-        has_keys = list(existing["key"].items()) == list(wanted["key"].items())
-        if has_name != has_keys or (has_name and _options(existing) != _options(wanted)):
-            migrations.drop_index(db[name], existing["name"])
+    name, keys, options = _definition(index.document)
+    for existing in list(collection.list_indexes()):
+        other_name, other_keys, other_options = _definition(existing)
+        is_other = (name == other_name) != (keys == other_keys)
+        if is_other or (name == other_name and options != other_options):
+            collection.drop_index(other_name)
 
 
 def _definition(index: Mapping[str, Any]) -> tuple[Any, ...]:
-    return index["name"], list(index["key"].items()), _options(index)
-
-
-def _options(index: Mapping[str, Any]) -> Document:
-    return {key: value for key, value in index.items() if key not in ("v", "ns", "name", "key")}
+    options = {key: value for key, value in index.items() if key not in ("v", "ns", "name", "key")}
+    return index["name"], list(index["key"].items()), options

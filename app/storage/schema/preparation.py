@@ -7,6 +7,7 @@ import mmap
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from pymongo.errors import (
     ConnectionFailure,
@@ -20,14 +21,13 @@ from app.core.errors import Unavailable
 from app.storage.client import Storage
 from app.storage.errors import explain, is_forbidden
 from app.storage.schema import migrations
-from app.storage.schema.collections import Plans, UnfitServer, init_database
-from app.storage.schema.upgrade import UpgradeRefused
+from app.storage.schema.collections import Plans, init_database
+from app.storage.schema.upgrade import UnfitDatabase
 
 log = logging.getLogger("quartermaster")
 
+# How often a worker tries to prepare its database, and then looks whether a restore has begun.
 PAUSE_SECONDS = 1.0
-# How often a worker that is ready looks whether a restore has begun.
-WATCH_SECONDS = 1.0
 # Many times longer than detecting that a database is already prepared.
 FIRST_TRY_SECONDS = 2.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
@@ -103,25 +103,30 @@ class Preparation:
         while True:
             before = self._fault
             try:
-                self._fault = self._try_to_prepare() if before else self._find_restore()
+                if before:
+                    self._fault = self._prepare()
+                else:
+                    self._find_restore()
             except InvalidOperation:  # the client is closed
                 return
+            except UnfitDatabase as error:
+                self._storage.refuse_requests(True)
+                self._fault = str(error)
+            except Exception as error:  # the thread must survive: the next try may succeed
+                self._fault = NOT_PREPARED
+                if before != NOT_PREPARED:
+                    log.error("The database could not be prepared: %r", error, exc_info=error)
             self._was_tried.set()
             if self._fault and self._fault != before:
                 log.error("This worker is not ready: %s", self._fault)
-            time.sleep(self._pause if self._fault else WATCH_SECONDS)
+            time.sleep(self._pause)
 
-    def _find_restore(self) -> str | None:
-        try:
+    def _find_restore(self) -> None:
+        with suppress(ConnectionFailure, OperationFailure):  # whoever needs the database notices
             migrations.refuse_unfinished_restore(self._storage.db)
-        except migrations.RestoreUnfinished as error:
-            return self._refuse(str(error))
-        except (ConnectionFailure, OperationFailure):  # whoever needs the database notices
-            pass
-        return None
 
-    def _try_to_prepare(self) -> str | None:
-        """Try to prepare the database; return why the worker is not ready, or None."""
+    def _prepare(self) -> str | None:
+        """Prepare the database; return why the worker is not ready, or None."""
         version = 0
         try:
             version = migrations.version_of(self._storage.db)
@@ -129,48 +134,22 @@ class Preparation:
             if fault := self._find_fault():
                 return fault
         except migrations.DatabaseTooNew as error:
-            return self._on_newer_schema(error)
-        except (UnfitServer, UpgradeRefused, migrations.RestoreUnfinished) as error:
-            return self._refuse(str(error))
+            if _was_ready is None or not _was_ready[0]:
+                raise
+            log.warning(SERVES_ON, error.version, migrations.CURRENT)
+            return None
         except PyMongoError as error:
-            return self._on_database_error(error, version)
-        except Exception as error:  # the thread must survive: the next try may succeed
-            return self._unexpected(error)
-        self._ready()
-        return None
-
-    def _ready(self) -> None:
-        self._storage.refuse_requests(False)
-        note_ready()
-
-    def _refuse(self, reason: str) -> str:
-        """Refuse requests because the schema version differs, and return the reason."""
-        self._storage.refuse_requests(True)
-        return reason
-
-    def _on_newer_schema(self, error: migrations.DatabaseTooNew) -> str | None:
-        if _was_ready is None or not _was_ready[0]:
-            return self._refuse(str(error))
-        log.warning(SERVES_ON, error.version, migrations.CURRENT)
-        return None
-
-    def _on_database_error(self, error: PyMongoError, version: int) -> str | None:
-        if is_forbidden(error):
+            if not is_forbidden(error):
+                if not explain(error):
+                    raise
+                if isinstance(error, ConnectionFailure):
+                    log.warning("The database cannot be prepared yet: %s", error)
+                return self._fault
             if version < migrations.CURRENT:
-                return self._refuse(NEEDS_DB_INIT)
+                raise UnfitDatabase(NEEDS_DB_INIT) from error
             log.warning(
                 "This account may not prepare the database; run db init with another account."
             )
-            self._ready()
-            return None
-        if not explain(error):
-            return self._unexpected(error)
-        if isinstance(error, ConnectionFailure):
-            log.warning("The database cannot be prepared yet: %s", error)
-        return self._fault
-
-    def _unexpected(self, error: Exception) -> str:
-        """Log an unexpected error once; the preparation is retried every second."""
-        if self._fault != NOT_PREPARED:
-            log.error("The database could not be prepared: %r", error, exc_info=error)
-        return NOT_PREPARED
+        self._storage.refuse_requests(False)
+        note_ready()
+        return None

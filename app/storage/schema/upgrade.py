@@ -4,28 +4,29 @@ Up to SchemaVersion 29, the entry of a change was first written into its documen
 named Journal, and moved to history later. Changes of several documents left marks, by which others
 finished them. Now an entry is inserted into history in the transaction of its change.
 
-Each step finds by itself what remains to be done. So it may be killed at any point and repeated,
-and several processes may run it at once. The helpers are copies: what they were copied from is
-gone, and a step is never changed after a release.
+Each part of the step finds by itself what remains to be done. So it may be killed at any point and
+repeated, and several processes may run it at once. The helpers are copies: what they were copied
+from is gone, and a step is never changed after a release.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
+from pymongo.errors import BulkWriteError
 
 from app.core.errors import QuartermasterError
+from app.core.permissions import permissions_of_scopes
 from app.core.types import Document
 from app.storage.bulk import batches
 from app.storage.errors import has_only_duplicate_keys
-from app.storage.events import LEASE, LOCKS, LOOK_BACK, MOST_ENTRIES, EventLog
+from app.storage.events import LATEST, LEASE, LOCKS, EventLog
 from app.storage.search_fields import history_document
 
 log = logging.getLogger("quartermaster")
@@ -45,15 +46,15 @@ GONE_OF_ERASURES = (
     *("NameDigest", "NameShapes", "NameDigests", "NamesUntil", "Texts", "Mentioned"),
     *("Stamp", "SettledAt"),
 )
+GONE_COLLECTIONS = ("password_costs", "attempts", "reset_mails", "batch_parts")
 GONE_INDEXES = {
-    **{f"{kind}s": ("unmoved",) for kind in KINDS},
-    "players": ("unmoved", "deleted", "restored", "transfer"),
-    "users": ("unmoved", "erasure_due"),
-    "erasures": ("name", "mentions"),
-    "batches": ("abandoned",),
-    "batch_rows": ("part",),
+    **{f"{kind}s": {"unmoved"} for kind in KINDS},
+    "players": {"unmoved", "deleted", "restored", "transfer"},
+    "users": {"unmoved", "erasure_due"},
+    "erasures": {"name", "mentions"},
+    "batches": {"abandoned"},
+    "batch_rows": {"part"},
 }
-INDEX_NOT_FOUND = (26, 27)
 UNFINISHED: dict[str, tuple[str, Document]] = {
     "deletion of a player": ("players", {"DeletedAt": {"$type": "date"}}),
     "undo of a deletion": (
@@ -76,13 +77,15 @@ EMPTY_FIELDS: Document = {
     "Arguments": {},
 }
 ONE_REQUEST = ("IdempotencyKey", "Fingerprint", "Answer")
-IN_ORDER = [("At", 1), ("Version", 1), ("_id", 1)]
-# Dates near the ends of what Python can represent were written by a game.
-EARLIEST = datetime(1970, 1, 1, tzinfo=timezone.utc)
-LATEST = datetime(9000, 1, 1, tzinfo=timezone.utc)
+# What only one entry may have, with the fields that identify it.
+UNIQUE = (("IdempotencyKey", "Subject.Id", "Subject.Kind"), ("Undoes",))
 
 
-class UpgradeRefused(QuartermasterError):
+class UnfitDatabase(QuartermasterError):
+    """The service cannot use this database until somebody has done something."""
+
+
+class UpgradeRefused(UnfitDatabase):
     """The older release must do something first."""
 
 
@@ -120,59 +123,90 @@ def refuse_unfit(db: Database[Document]) -> None:
         raise WorkUnfinished(db.name, ", ".join(found))
 
 
-def move_entries(db: Database[Document]) -> None:
+def to_transactions(db: Database[Document]) -> None:
+    """Bring a database of release 0.3.0 or later to what transactions need."""
+    _expand_scopes(db)
+    _move_entries(db)
+    _drop_fields(db)
+    _pause_batches(db)
+    _separate_doubles(db)
+    for name in GONE_COLLECTIONS:
+        db.drop_collection(name)
+    for kind, gone in GONE_INDEXES.items():
+        for name in gone & db[kind].index_information().keys():
+            db[kind].drop_index(name)
+
+
+def _expand_scopes(db: Database[Document]) -> None:
+    """Give keys the permissions that their scopes stood for."""
+    for user in db["users"].find({"Keys": {"$gt": {}}}, ["Keys"]):
+        for id_, key in user["Keys"].items():
+            scopes = key.get("Scopes") if isinstance(key, dict) else None
+            if isinstance(scopes, list):
+                # A game may have stored something else.
+                held = [name for name in scopes if isinstance(name, str)]
+                path = f"Keys.{id_}.Scopes"
+                expanded = {"$set": {path: permissions_of_scopes(held)}}
+                db["users"].update_one({"_id": user["_id"], path: scopes}, expanded)
+
+
+def _move_entries(db: Database[Document]) -> None:
     """Move the entries of all Journals to history and to the log of events.
 
     An entry leaves its document only when it is in both places.
     """
-    while any(db[name].find_one(HAS_ENTRIES, ["_id"]) for name in GONE):
-        oldest = min((_archive(db, db[name]) for name in GONE), default=LATEST)
-        _log_missing(db, oldest)
-        for name, fields in GONE.items():
-            _empty_journals(db, db[name], fields)
+    oldest: datetime | None = None
+    while oldest != LATEST:
+        kept = _expiry_of_history(db)
+        oldest = _archive(db, kept)
+        expiry = {"ExpiresAt": datetime.now(timezone.utc) + kept} if kept else {}
+        EventLog(db).catch_up(expiry, oldest)
+        _empty_journals(db)
 
 
-def _archive(db: Database[Document], collection: Collection[Document]) -> datetime:
+def _archive(db: Database[Document], kept: timedelta | None) -> datetime:
     """Insert into history what is only in Journals; return the time of the oldest entry there."""
-    oldest = LATEST
-    kept, erased = _expiry_of_history(db), _erased_ids(db)
-    for documents in batches(collection.find(HAS_ENTRIES, ["Journal"])):
+    oldest, erased = LATEST, _erased_ids(db)
+    for _, documents in _with_journals(db):
         entries = [entry for document in documents for entry in _entries_of(document)]
         new = [
             history_document(_without_erased(entry, erased), kept if entry["At"] < LATEST else None)
             for entry, is_there in _with_unique_ids(db, entries)
             if not is_there
         ]
-        _insert(db["history"], new)
         oldest = min([oldest, *(entry["At"] for entry in entries)])
+        try:
+            if new:
+                db["history"].insert_many(new, ordered=False)
+        except BulkWriteError as error:
+            # Another process that runs this step has inserted some.
+            if not has_only_duplicate_keys(error):
+                raise
     return oldest
 
 
-def _insert(history: Collection[Document], entries: Sequence[Document]) -> None:
-    try:
-        if entries:
-            history.insert_many(entries, ordered=False)
-    except BulkWriteError as error:
-        # Another process that runs this step has inserted some.
-        if not has_only_duplicate_keys(error):
-            raise
+def _with_journals(
+    db: Database[Document],
+) -> Iterator[tuple[Collection[Document], Sequence[Document]]]:
+    """Yield the documents that have entries, some at a time, with their collection."""
+    for name in GONE:
+        for documents in batches(db[name].find(HAS_ENTRIES, ["Stamp", "Journal"])):
+            yield db[name], documents
 
 
-def _empty_journals(
-    db: Database[Document], collection: Collection[Document], fields: Sequence[str]
-) -> None:
+def _empty_journals(db: Database[Document]) -> None:
     """Drop the fields of documents of which all entries are in history.
 
     Another one, or one that somebody changes meanwhile, is left for the next round.
     """
-    gone = {"$unset": dict.fromkeys(fields, "")}
-    for documents in batches(collection.find(HAS_ENTRIES, ["Stamp", "Journal"])):
+    for collection, documents in _with_journals(db):
+        gone = {"$unset": dict.fromkeys(GONE[collection.name], "")}
         updates = []
         for document in documents:
             entries = _entries_of(document)
             if all(is_there for _, is_there in _with_unique_ids(db, entries)):
-                same = {"_id": document["_id"], "Stamp": _as_read(document, "Stamp")}
-                updates.append(UpdateOne(same, gone))
+                stamp = {"$eq": document["Stamp"]} if "Stamp" in document else {"$exists": False}
+                updates.append(UpdateOne({"_id": document["_id"], "Stamp": stamp}, gone))
             if others := len(document["Journal"]) - len(entries):
                 log.warning(
                     "The Journal of %s contains %s values that are no entries: they are dropped.",
@@ -180,10 +214,6 @@ def _empty_journals(
                 )
         if updates:
             collection.bulk_write(updates, ordered=False)
-
-
-def _as_read(document: Document, name: str) -> Document:
-    return {"$eq": document[name]} if name in document else {"$exists": False}
 
 
 def _with_unique_ids(
@@ -264,137 +294,58 @@ def _id_in(person: Any, name: str, erased: set[str]) -> bool:
     return isinstance(id_, str) and id_ in erased
 
 
-def _log_missing(db: Database[Document], oldest: datetime) -> None:
-    """Append to the log of events what it lacks, from some time before the oldest moved entry."""
-    events, now = EventLog(db), datetime.now(timezone.utc)
-    last = events.last()
-    logged = last["Stamp"].generation_time if last["Stamp"] else now
-    since = max(EARLIEST, min(oldest, logged, now)) - LOOK_BACK
-    kept = _expiry_of_history(db)
-    expiry = {"ExpiresAt": now + kept} if kept else {}
-    where = {"Subject.Kind": {"$in": KINDS}, "At": {"$gte": since}}
-    found = db["history"].find(where, ["_id"], sort=IN_ORDER).allow_disk_use(True)
-    number = last["_id"]
-    for some in batches((entry["_id"] for entry in found), MOST_ENTRIES):
-        number = events.append(events.missing(some), number, **expiry)
-
-
-def drop_fields(db: Database[Document]) -> None:
+def _drop_fields(db: Database[Document]) -> None:
     """Drop the fields of Journals and marks, also in the copies of deleted players.
 
     Nothing needs the tombstones any more that stood in for erased characters: the records of
     erasures, which stay, contain their ids.
     """
-    for name, fields in GONE.items():
-        _unset(db[name], fields, {"Journal.0": {"$exists": False}})
     db["deleted_players"].delete_many({"ErasedUserId": {"$exists": True}})
-    _unset(db["deleted_players"], GONE_OF_COPIES)
-    _unset(db["erasures"], GONE_OF_ERASURES)
+    others = {"deleted_players": GONE_OF_COPIES, "erasures": GONE_OF_ERASURES}
+    for name, fields in {**GONE, **others}.items():
+        there = {"$or": [{field: {"$exists": True}} for field in fields]}
+        without = {**there, "Journal.0": {"$exists": False}}
+        db[name].update_many(without, {"$unset": dict.fromkeys(fields, "")})
 
 
-def _unset(
-    collection: Collection[Document], fields: Sequence[str], where: Mapping[str, Any] = {}
-) -> None:
-    there = {**where, "$or": [{field: {"$exists": True}} for field in fields]}
-    collection.update_many(there, {"$unset": dict.fromkeys(fields, "")})
-
-
-def pause_batches(db: Database[Document]) -> None:
-    """Pause running batches, with their rows counted, and drop the parts of all.
+def _pause_batches(db: Database[Document]) -> None:
+    """Pause running batches, with their rows counted.
 
     A row that was carried out without a result is recognised by its key when it is run again.
     """
     running = {"State": "running"}
     for batch in db["batches"].find(running, ["_id"]):
-        paused = {"State": "paused", "PausedWhy": PAUSED_WHY, "Counts": _counts(db, batch["_id"])}
+        rows = {"Batch": batch["_id"]}
+        counts = {
+            verdict.capitalize(): db["batch_rows"].count_documents({**rows, "Verdict": verdict})
+            for verdict in ("ready", "done", "refused")
+        }
+        counts["Replanned"] = db["batch_rows"].count_documents({**rows, "Replanned": True})
+        paused = {"State": "paused", "PausedWhy": PAUSED_WHY, "Counts": counts}
         db["batches"].update_one({"_id": batch["_id"], **running}, {"$set": paused})
-    db.drop_collection("batch_parts")
 
 
-def _counts(db: Database[Document], batch_id: str) -> Document:
-    rows = db["batch_rows"]
-    counts = {
-        verdict.capitalize(): rows.count_documents({"Batch": batch_id, "Verdict": verdict})
-        for verdict in ("ready", "done", "refused")
-    }
-    return {**counts, "Replanned": rows.count_documents({"Batch": batch_id, "Replanned": True})}
-
-
-def separate_doubles(db: Database[Document]) -> None:
+def _separate_doubles(db: Database[Document]) -> None:
     """Let each key be in one entry of a document, and each undone change be undone once.
 
     Unique indexes are about to be built. No release wrote doubles, but a rollback after a network
     split, a game or a partial restore may have left some. All entries stay.
     """
-    for found, first, other in _doubles(db, "IdempotencyKey", "Subject.Id", "Subject.Kind"):
-        log.warning(
-            "The entries %s and %s have the same Idempotency-Key, %r: the later one is kept "
-            "without the key.",
-            *(first["_id"], other["_id"], found["IdempotencyKey"]),
-        )
-        _unset_in(db, other, "IdempotencyKey")
-    for found, first, other in _doubles(db, "Undoes"):
-        log.warning(
-            "The entries %s and %s both undo %s: the later one is kept as a change that undoes "
-            "nothing.",
-            *(first["_id"], other["_id"], found["Undoes"]),
-        )
-        _unset_in(db, other, "Undoes")
-
-
-def _doubles(db: Database[Document], *fields: str) -> Iterator[tuple[Document, Document, Document]]:
-    """Yield the values that entries share, the oldest entry with them, and another one."""
     history = db["history"]
-    # A game may have stored null, and an index would take one for the double of another.
-    history.update_many({fields[0]: {"$exists": True, "$eq": None}}, {"$unset": {fields[0]: ""}})
-    values = {field.replace(".", " "): f"${field}" for field in fields}
-    shared: list[Document] = [
-        {"$match": {fields[0]: {"$exists": True}}},
-        {"$group": {"_id": values, "Count": {"$sum": 1}}},
-        {"$match": {"Count": {"$gt": 1}}},
-    ]
-    for group in history.aggregate(shared, allowDiskUse=True):
-        same = {field: _as_read(group["_id"], field.replace(".", " ")) for field in fields}
-        first, *others = history.find(same, ["_id"], sort=IN_ORDER)
-        for other in others:
-            yield group["_id"], first, other
-
-
-def _unset_in(db: Database[Document], entry: Document, field: str) -> None:
-    db["history"].update_one({"_id": entry["_id"]}, {"$unset": {field: ""}})
-
-
-def drop_indexes(db: Database[Document]) -> None:
-    for collection, names in GONE_INDEXES.items():
-        for name in names:
-            try:
-                if name in db[collection].index_information():
-                    db[collection].drop_index(name)
-            except OperationFailure as error:
-                if error.code not in INDEX_NOT_FOUND:  # another process has just dropped it
-                    raise
-
-
-def begin_stream(db: Database[Document]) -> None:
-    """Let the log of events follow history from now on, behind its last document."""
-    start = db.command("ping").get("operationTime")
-    if start is None:  # mongomock
-        return
-    now, last = datetime.now(timezone.utc), EventLog(db).last()
-    position = {"Number": last["_id"], "Start": {"start_at_operation_time": start}}
-    # A worker that has the lease already follows the stream from an earlier time.
-    free = {**LEASE, "Until": {"$lt": now}}
-    try:
-        db[LOCKS.name].update_one(free, {"$set": {"By": "", "Until": now, **position}}, upsert=True)
-    except DuplicateKeyError:
-        return
-
-
-STEPS: list[Callable[[Database[Document]], None]] = [
-    move_entries,
-    drop_fields,
-    pause_batches,
-    separate_doubles,
-    drop_indexes,
-    begin_stream,
-]
+    for fields in UNIQUE:
+        name = fields[0]
+        # A game may have stored null, and an index would take one for the double of another.
+        history.update_many({name: {"$exists": True, "$eq": None}}, {"$unset": {name: ""}})
+        stages: list[Document] = [
+            {"$match": {name: {"$exists": True}}},
+            {"$sort": {"At": 1, "Version": 1, "_id": 1}},
+            {"$group": {"_id": [f"${field}" for field in fields], "Ids": {"$push": "$_id"}}},
+            {"$match": {"Ids.1": {"$exists": True}}},
+        ]
+        for found in history.aggregate(stages, allowDiskUse=True):
+            log.warning(
+                "The entries %s have the same %s, %r: all but the first are kept without it.",
+                *(", ".join(map(str, found["Ids"])), name, found["_id"][0]),
+            )
+            later = {"_id": {"$in": found["Ids"][1:]}}
+            history.update_many(later, {"$unset": {name: ""}})
