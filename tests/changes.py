@@ -9,6 +9,7 @@ from pymongo.database import Database
 from pymongo.errors import AutoReconnect
 
 from app.core.changes import Intent, Origin
+from app.core.naming import Lookup
 from app.database import SUBJECTS
 from app.storage import transactions
 from app.storage.changes import Changes
@@ -28,7 +29,9 @@ def meant(operation, key=None, fingerprint=None, **options):
 
 def change(storage, where, reads, rule, intent, name="players"):
     """Apply a rule to a document, a player unless said."""
-    return Changes(storage, SUBJECTS[name]).change(where, reads, rule, intent)
+    return Changes(storage, SUBJECTS[name]).change(
+        Lookup(where["_id"], where["_id"], None), reads, rule, intent
+    )
 
 
 def entries_of(db, document):

@@ -17,10 +17,10 @@ from app.core.naming import name_key
 from app.core.operations import Operation, Prepared
 from app.core.paging import Page, Window
 from app.core.types import Document
+from app.storage.changes import Changes
 from app.storage.client import Storage
-from app.storage.documents import ChangeableDocuments
 from app.storage.paging.orders import order
-from app.storage.paging.pages import NAME_TAILS
+from app.storage.paging.pages import NAME_TAILS, Pages
 from app.storage.schema.plan import CollectionPlan, index
 
 CACHED_OBJECTS = 10_000
@@ -43,9 +43,10 @@ class ObjectKey(NamedTuple):
     id: str
 
 
-class Objects(ChangeableDocuments):
+class Objects(Changes):
     def __init__(self, storage: Storage, total_seconds: float) -> None:
-        super().__init__(storage, SUBJECT, total_seconds)
+        super().__init__(storage, SUBJECT)
+        self._pages = Pages(self._documents, total_seconds)
 
     def get(self, type_: str, id_: str) -> Document:
         if (found := self.find(type_, id_)) is None:
@@ -112,9 +113,8 @@ class Objects(ChangeableDocuments):
     def _where(self, key: ObjectKey) -> Document:
         return {"_id": key.id, "Type": key.type}
 
-    def not_found(self, error: NotFound, key: ObjectKey) -> NotFound:
-        """Return the error with the requested type; a missing entry to undo keeps its own error."""
-        return NotFound(*key) if error.kind == SUBJECT.name else error
+    def not_found(self, key: ObjectKey) -> NotFound:
+        return NotFound(*key)
 
 
 class KnownObjects:

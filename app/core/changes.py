@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -41,8 +41,6 @@ class Change(NamedTuple):
     has_entry: bool = True
     is_large: bool = False
     is_noted: bool = False
-    # What the entry records, if an earlier write without an entry has already made the change.
-    recorded: list[Document] | None = None
     # What could not be done, if the caller asked for as much as possible.
     warning: str | None = None
 
@@ -168,32 +166,50 @@ def changed_at(now: datetime, last: Any) -> datetime:
     return max(now, last + MILLISECOND)
 
 
+class Difference(NamedTuple):
+    """A field that has changed, or one key of a field that is a map; a value may be ABSENT."""
+
+    field: str
+    key: str | None
+    before: Any
+    after: Any
+
+
+def differences(old: Document, new: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield how new values of fields differ from what a document has."""
+    for field_name, after in new.items():
+        before = old.get(field_name, ABSENT)
+        if after is before:  # unchanged: a rule returns the same object
+            continue
+        former = {} if before is ABSENT or before is None else before
+        if isinstance(after, dict) and isinstance(former, dict) and (former or after):
+            for key in {**former, **after}:
+                one, other = former.get(key, ABSENT), after.get(key, ABSENT)
+                if one is not other and not is_same_value(one, other):
+                    yield Difference(field_name, key, one, other)
+        elif not is_same_value(before, after):
+            yield Difference(field_name, None, before, after)
+
+
 def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> list[Document]:
     """Return the Path, Before and After of each changed field, or of each changed key of a map."""
+    return recorded_changes(kind, differences(old, new))
+
+
+def recorded_changes(kind: SubjectKind, found: Iterable[Difference]) -> list[Document]:
+    """Return differences as an entry records them."""
     changes: list[Document] = []
-    for name, value in new.items():
-        if name in kind.unrecorded or value is old.get(name):
+    for name, key, *values in found:
+        before, after = (None if value is ABSENT else value for value in values)
+        if name in kind.unrecorded or (key is None and before is None and after is None):
             continue
-        found = list(_changes_of(name, old.get(name, ABSENT), value))
-        if name in kind.secret:
-            found = [_field_change(kind.secret[name])] if found else []
-        elif name in kind.unquoted:
-            found = [_field_change(change["Path"]) for change in found]
-        changes += found
+        path = name if key is None else f"{name}.{key}"
+        change = _field_change(path, before, after)
+        if name in kind.secret or name in kind.unquoted:
+            change = _field_change(kind.secret.get(name, path))
+        if name not in kind.secret or change not in changes:
+            changes.append(change)
     return changes
-
-
-def _changes_of(path: str, before: Any, after: Any) -> Iterator[Document]:
-    old = None if before is ABSENT else before
-    if not (isinstance(after, dict) and isinstance(old, dict | None) and (old or after)):
-        if not is_same_value(before, after):
-            yield _field_change(path, old, None if after is ABSENT else after)
-        return
-    old = old or {}
-    for name in {**old, **after}:
-        one, other = old.get(name, ABSENT), after.get(name, ABSENT)
-        if one is not other and not is_same_value(one, other):
-            yield _field_change(f"{path}.{name}", old.get(name), after.get(name))
 
 
 def _field_change(path: str, before: Any = None, after: Any = None) -> Document:
@@ -226,5 +242,9 @@ def is_same_value(one: Any, other: Any) -> bool:
     """Return whether two values are stored alike: unlike Python, BSON separates 1, 1.0 and True."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(is_same_value, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            is_same_value(value, other[name]) for name, value in one.items()
+        )
     kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
     return bool(one == other) and kinds[0] == kinds[1]

@@ -95,18 +95,7 @@ TRANSACTION_RETRIES: Counter = _counter(
     "Transactions that ran again, most because of another change at the same time.",
     "kind",
 )
-REPLAYS: Counter = _counter(
-    "replays", "Repeated requests that got the stored answer.", "collection"
-)
-HISTORY_ENTRIES: Counter = _counter(
-    "history_entries", "Changes that left an entry of history.", "operation"
-)
 ERASURES: Gauge = _gauge("erasures", "People whose erasure has begun and is not finished.", "state")
-ACTIONS: Counter = _counter(
-    "actions",
-    "Game actions, by their state when the request was answered.",
-    *("kind", "state"),
-)
 BATCH_ROWS: Counter = _counter("batch_rows", "Rows of batches, by outcome.", "verdict")
 BUDGET_REFUSALS: Counter = _counter(
     "budget_refusals", "Requests that the budget of a key did not allow.", "limit"
@@ -117,11 +106,9 @@ RATE_LIMITED: Counter = _counter("rate_limited", "Requests refused by a limit.",
 # Exposed as 0 from the start: rate() misses the first increment of a new series.
 INITIAL_LABELS: dict[Any, tuple[str, ...]] = {
     TRANSACTION_RETRIES: ("player", "user"),
-    REPLAYS: ("players", "users"),
     MAILS: ("sent", "failed"),
     RATE_LIMITED: ("account", "address", "caller"),
     BUDGET_REFUSALS: ("LargestQuantity", "ItemsPerDay", "Items", "Budget"),
-    ACTIONS: ("kick/done", "kill/done", "warp/done", "chat/done"),
     BATCH_ROWS: ("done", "refused"),
     ERASURES: ("unfinished",),
 }
@@ -220,7 +207,7 @@ def _has_room(folder: str) -> bool:
 def _expose_zeros() -> None:
     for metric, labels in INITIAL_LABELS.items():
         for label in labels:
-            metric.labels(*label.split("/"))
+            metric.labels(label)
 
 
 _expose_zeros()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 Document = dict[str, Any]
@@ -24,6 +25,14 @@ def decimal(text: str) -> int | None:
     """
     is_number = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
     return int(text) if is_number else None
+
+
+def value_at(document: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path; None if there is none."""
+    value: Any = document
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def is_deep(value: Any, levels: int) -> bool:

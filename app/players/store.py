@@ -31,7 +31,6 @@ from app.players.domain import (
     with_changeable_maps,
     with_maps,
 )
-from app.storage.changes import Outcome, Wanted
 from app.storage.client import Storage, by_key
 from app.storage.documents import NamedDocuments
 from app.storage.errors import explain
@@ -236,21 +235,6 @@ class Players(NamedDocuments):
         counts = map(self._documents.count_documents, ({"LastOnline": seen}, still))
         return sum(counts)
 
-    def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Outcome]:
-        """Apply rules to different players, in a transaction of the caller."""
-        checked = [*map(self._checked_one, wanted)]
-        return self._transactions.run(partial(self._changes.change_many, checked), SUBJECT.name)
-
-    def read_many(self, wanted: Sequence[Wanted]) -> dict[str, Document]:
-        """Return by id the fields that these changes read."""
-        return self._changes.read_many([*map(self._checked_one, wanted)])
-
-    def judge_many(
-        self, wanted: Sequence[Wanted], documents: dict[str, Document]
-    ) -> Sequence[Outcome]:
-        """Return the outcomes that changes would have, one after another, on these documents."""
-        return self._changes.judge_many([*map(self._checked_one, wanted)], documents)
-
     def identify_many(self, keys: Sequence[Lookup]) -> dict[Lookup, Identity]:
         """Return the identities of the players that exist, by lookup key."""
         fields = ["Name", "NameKey", "UserId"]
@@ -313,8 +297,8 @@ class Players(NamedDocuments):
         new: Callable[[], Document],
         unrecorded: Sequence[str],
     ) -> tuple[Applied, bool]:
-        where = {"_id": player_id}
-        if earlier := self._changes.find_earlier(where, intent):
+        key = Lookup(player_id, player_id, None)
+        if earlier := self.find_earlier(key, intent):
             # The entry of a new player has no answer.
             return earlier, earlier.answer is None
         if erased_people(self._erasures, [fields.get("UserId"), player_id]):
@@ -322,15 +306,15 @@ class Players(NamedDocuments):
         rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
         derived = NAME_FIELDS if "Name" in fields else ()
         try:
-            player = self._changes.read(where, (*fields, *derived))
+            player = self.read_for_change(key, (*fields, *derived))
         except NotFound:
-            if self._deleted.find_one(where, ["_id"]):
+            if self._deleted.find_one({"_id": player_id}, ["_id"]):
                 raise WasDeleted from None
             if version is not None:
                 # The version that the game has read no longer exists.
                 raise
-            return self._changes.insert(new(), intent), True
-        return self._changes.write(self._changes.decide(player, rule, intent)), False
+            return self.insert(new(), intent), True
+        return self.write(self.decide_on(player, rule, intent)), False
 
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
         """Store who is online and who is offline; return how many of the latter were online.
@@ -354,10 +338,6 @@ class Players(NamedDocuments):
 
     def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
         return reads, _on_maps(rule)
-
-    def _checked_one(self, wanted: Wanted) -> Wanted:
-        reads, rule = self._checked(wanted.reads, wanted.rule)
-        return wanted._replace(reads=reads, rule=rule)
 
     def _serve(self, documents: Sequence[Document]) -> list[Document]:
         since = self.online_since()

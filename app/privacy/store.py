@@ -23,7 +23,7 @@ from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.core import metrics
-from app.core.changes import ABSENT, Applied, Intent
+from app.core.changes import ABSENT, Applied, Intent, differences
 from app.core.errors import NotFound, Unavailable
 from app.core.limits import Limiter
 from app.core.request_scope import working
@@ -40,11 +40,10 @@ from app.privacy.domain import (
 )
 from app.privacy.traces import RETURNED, TRACES, Trace
 from app.storage.bulk import batches
-from app.storage.changes import Changes
+from app.storage.changes import Changes, update_of
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, erased_people, require_not_erased
 from app.storage.history import HISTORY
-from app.storage.update_from_difference import difference
 from app.users import domain as users
 from app.users.oauth.store import REFRESH_TOKENS
 from app.users.store import USERS
@@ -104,7 +103,7 @@ class Erasures:
         tokens = self._db[REFRESH_TOKENS.name].count_documents(own)
         # Of somebody who has returned, there may be other documents only.
         if user:
-            _, entry = self._changes.versioned(user, intent, ())
+            entry = self._changes.new_entry(user, intent, ())
             require_not_erased(self._erasures, (), entry)
             self._db[USERS.name].delete_one({"_id": user_id})
             self._entries.add(entry)
@@ -219,7 +218,8 @@ class Erasures:
                 yield document["_id"], DeleteOne(same)
                 continue
             gone = dict.fromkeys(document, ABSENT)
-            if update := difference(document, gone | trace.rule(document, person)):
+            new = gone | trace.rule(document, person)
+            if update := update_of(document, new, list(differences(document, new))):
                 yield document["_id"], UpdateOne(same, update)
 
     def _person(self, record: Document) -> Person:

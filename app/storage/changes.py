@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,28 +20,30 @@ from bson import ObjectId
 from pymongo import UpdateOne
 from pymongo.errors import OperationFailure, WriteError
 
-from app.core import metrics
 from app.core.changes import (
     ABSENT,
     Applied,
     Change,
+    Difference,
     Intent,
     Rule,
     SubjectKind,
     changed_at,
+    differences,
     field_changes,
     new_entry,
+    recorded_changes,
     within_size,
 )
 from app.core.errors import Damaged, NotFound, QuartermasterError, TooLarge, Unavailable
+from app.core.naming import name_key
 from app.core.types import Document, whole
-from app.storage.client import Storage
+from app.storage.client import Storage, by_key
 from app.storage.commands import read_one
 from app.storage.errors import is_forbidden
 from app.storage.fence import require_not_erased
 from app.storage.history import replay
-from app.storage.transactions import RunAgain, after_commit
-from app.storage.update_from_difference import difference
+from app.storage.transactions import RunAgain
 
 # PathNotViable and DocumentValidationFailure: what is stored does not allow the change.
 NOT_APPLICABLE = (28, 121)
@@ -83,7 +86,7 @@ class Outcome(NamedTuple):
 
 
 class Changes:
-    """Changes the documents of one kind."""
+    """The documents of one kind, changed by rules. Their stores are subclasses."""
 
     def __init__(
         self,
@@ -101,12 +104,33 @@ class Changes:
         self._clock = storage.clock
         self._may_bypass = True
 
-    def change(
-        self, where: Document, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Applied:
-        """Apply a rule to one document, once per Idempotency-Key."""
-        step = partial(self._change, where, reads, rule, intent)
-        return self.in_transaction(step, intent, turn=f"{self._kind.name} {where}")
+    def now(self) -> datetime:
+        """Return the database's time."""
+        return self._clock.now()
+
+    def _where(self, key: Any) -> Document:
+        """Return the filter for a key."""
+        return by_key(key)
+
+    def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
+        """Return the fields to read, and the rule with the checks that every change needs."""
+        return reads, rule
+
+    def not_found(self, key: Any) -> NotFound:
+        return NotFound(self._kind.name, key)
+
+    def _read(self, key: Any, fields: Any) -> Document:
+        """Return these fields of a document; a majority confirms a NotFound."""
+        find = partial(self._documents.find_one, self._where(key), fields)
+        found = self._transactions.find(find)
+        if found is None:
+            raise self.not_found(key)
+        return found
+
+    def change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        """Apply a rule to these fields of a document, once per Idempotency-Key."""
+        step = partial(self._change, key, reads, rule, intent)
+        return self.in_transaction(step, intent, f"{self._kind.name} {self._where(key)}")
 
     def in_transaction(
         self, step: Callable[[], Result], intent: Intent, turn: Hashable = None
@@ -114,62 +138,69 @@ class Changes:
         """Take a step that may change several documents, as one transaction."""
         return self._transactions.run(step, self._kind.name, intent.key is not None, turn)
 
-    def _change(
-        self, where: Document, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Applied:
-        if earlier := self.find_earlier(where, intent):
+    def _change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        if earlier := self.find_earlier(key, intent):
             return earlier
-        return self.write(self.decide(self.read(where, reads), rule, intent))
+        return self.write(self.decide(key, reads, rule, intent))
 
-    def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
+    def find_earlier(self, key: Any, intent: Intent) -> Applied | None:
         """Return the result of the same request from before; None if it is new."""
         if intent.key is None:
             return None
-        entry = self._entries.with_key(intent.key, self._kind.name, where)
-        if entry is None and "_id" not in where:
+        where = self._where(key)
+        entries = self._entries.with_key(intent.key, self._kind.name, where.get("_id"))
+        if entries and "_id" not in where:
+            then = [e for e in entries if _name_key_of(e["Subject"]) == where["NameKey"]]
             # It may have another name since.
-            document = self._documents.find_one(where, ["_id"])
-            entry = document and self._entries.with_key(intent.key, self._kind.name, document)
-        if entry is None:
-            return None
-        after_commit(metrics.REPLAYS.labels(self._documents.name).inc)
-        return replay(entry, intent)
+            now = self._documents.find_one(where, ["_id"]) or {}
+            entries = then or [e for e in entries if e["Subject"]["Id"] == now.get("_id")]
+        return replay(entries[0], intent) if entries else None
 
-    def read(self, where: Document, reads: tuple[str, ...]) -> Document:
+    def read_for_change(self, key: Any, reads: tuple[str, ...]) -> Document:
         """Return what a change reads of a document, or raise NotFound."""
-        document = read_one(self._documents, where, projection_of(reads))
+        document = read_one(self._documents, self._where(key), projection_of(reads))
         if document is None:
-            raise NotFound(self._kind.name, next(iter(where.values())))
+            raise self.not_found(key)
         return document
 
-    def decide(self, document: Document, rule: Rule, intent: Intent) -> Decision:
-        """Apply a rule to a document as read; nothing is written yet."""
-        if intent.undoes is not None:
-            self._entries.require_undoable([intent.undoes])
-        return self._decision(document, rule(document), intent)
+    def decide(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Decision:
+        """Decide a change, in a transaction of the caller, who then writes it."""
+        reads, rule = self._checked(reads, rule)
+        return self.decide_on(self.read_for_change(key, reads), rule, intent)
 
-    def _decision(self, document: Document, change: Change, intent: Intent) -> Decision:
-        update = difference(document, change.fields)
+    def decide_on(self, document: Document, rule: Rule, intent: Intent) -> Decision:
+        """Apply a rule to a document as read; nothing is written yet."""
+        self._entries.require_undoable(intent)
+        change = rule(document)
+        found = list(differences(document, change.fields))
+        update = update_of(document, change.fields, found)
         self._require_free(document["_id"], update.get("$set", {}))
         if not update and intent.key is None and not change.is_noted:
             return Decision(document, {}, Applied(change.answer))
-        version = next_version(document)
+        set_fields = update.setdefault("$set", {})
         if not change.has_entry:
-            update.setdefault("$set", {})["Version"] = version
+            version = set_fields["Version"] = next_version(document)
             return Decision(document, update, Applied(change.answer, version=version))
-        at = changed_at(self._clock.now(), document.get("ChangedAt"))
-        update.setdefault("$set", {}).update(Version=version, ChangedAt=at)
-        changes = change.recorded
-        if changes is None:
-            changes = field_changes(self._kind, document, change.fields)
+        changes = recorded_changes(self._kind, found)
         if change.is_large:
             changes = within_size(changes)
-        intent = change.intent_with_warning(intent)
-        entry = new_entry(new_id(), at, self._kind, document, intent, changes, version)
-        if intent.key is not None:
-            entry["Answer"] = change.answer
+        meant = change.intent_with_warning(intent)
+        entry = self.new_entry(document, meant, changes, change.answer)
+        set_fields.update(Version=entry["Version"], ChangedAt=entry["At"])
         is_undo = intent.undoes is not None
         return Decision(document, update, Applied(change.answer, entry=entry), is_undo)
+
+    def new_entry(
+        self, document: Document, intent: Intent, changes: Sequence[Document], answer: Any = None
+    ) -> Document:
+        """Return the entry of the change that makes the next version of a document."""
+        at, version = changed_at(self.now(), document.get("ChangedAt")), next_version(document)
+        # Nobody else can have this id.
+        id_ = str(ObjectId())
+        entry = new_entry(id_, at, self._kind, document, intent, [*changes], version)
+        if intent.key is not None:
+            entry["Answer"] = answer
+        return entry
 
     def _require_free(self, id_: Any, fields: Document) -> None:
         """Raise if another document has one of these values of a unique field.
@@ -183,14 +214,16 @@ class Changes:
 
     def write(self, decision: Decision) -> Applied:
         """Write what was decided, and insert its entry."""
-        if decision.update:
-            self.require_not_erased([decision])
-            self._update(decision)
-            if decision.outcome.entry:
-                self._entries.add(decision.outcome.entry)
-        return decision.outcome
+        document, update, outcome, may_be_invalid = decision
+        if update:
+            self._require_not_erased([decision])
+            write = partial(self._documents.update_one, {"_id": document["_id"]}, update)
+            self._store(write, may_be_invalid)
+            if outcome.entry:
+                self._entries.add(outcome.entry)
+        return outcome
 
-    def require_not_erased(self, decisions: Sequence[Decision]) -> None:
+    def _require_not_erased(self, decisions: Sequence[Decision]) -> None:
         """Raise if the owner of a document, or the author of its change, is being erased."""
         owners: list[Any] = []
         for decision in decisions:
@@ -198,28 +231,22 @@ class Changes:
             owners += [_owner_of(decision.document), new_owner]
         require_not_erased(self._erasures, owners, *(d.outcome.entry for d in decisions))
 
-    def _update(self, decision: Decision) -> None:
-        bypass = decision.may_be_invalid and self._may_bypass
-        where = {"_id": decision.document["_id"]}
+    def _store(self, write: Callable[..., object], may_be_invalid: bool) -> None:
+        """Write a document; an invalid one only if the database account may skip validation."""
+        bypass = may_be_invalid and self._may_bypass
         try:
-            self._documents.update_one(where, decision.update, bypass_document_validation=bypass)
+            write(bypass_document_validation=bypass)
         except WriteError as error:
-            raise self.refusal_of(error) from error
+            if error.code in TOO_LARGE_CODES:
+                raise TooLarge(self._kind.name) from error
+            if error.code in NOT_APPLICABLE:
+                raise Damaged(self._kind.name) from error
+            raise
         except OperationFailure as error:
-            self._refuse_bypass(error, bypass)
-
-    def _refuse_bypass(self, error: OperationFailure, bypass: bool) -> None:
-        """Run again with validation if the database account may not skip it."""
-        if not bypass or not is_forbidden(error):
-            raise error
-        self._may_bypass = False
-        raise RunAgain from error
-
-    def refusal_of(self, error: WriteError) -> Exception:
-        """Return why the database does not accept a document."""
-        if error.code in TOO_LARGE_CODES:
-            return TooLarge(self._kind.name)
-        return Damaged(self._kind.name) if error.code in NOT_APPLICABLE else error
+            if not bypass or not is_forbidden(error):
+                raise
+            self._may_bypass = False
+            raise RunAgain from error
 
     def insert(
         self,
@@ -241,22 +268,13 @@ class Changes:
         answer: Any,
         may_be_invalid: bool,
     ) -> Applied:
-        if intent.undoes is not None:
-            self._entries.require_undoable([intent.undoes])
+        self._entries.require_undoable(intent)
         self._require_free(document["_id"], document)
-        version, entry = self.versioned(document, intent, changes)
-        if intent.key is not None:
-            entry["Answer"] = answer
-        stored = {**document, "Version": version, "ChangedAt": entry["At"]}
+        entry = self.new_entry(document, intent, within_size([*changes]), answer)
         owners, ids = [_owner_of(document)], [document["_id"]]
         require_not_erased(self._erasures, owners, entry, players=ids)
-        bypass = may_be_invalid and self._may_bypass
-        try:
-            self._documents.insert_one(stored, bypass_document_validation=bypass)
-        except WriteError as error:
-            raise self.refusal_of(error) from error
-        except OperationFailure as error:
-            self._refuse_bypass(error, bypass)
+        stored = {**document, "Version": entry["Version"], "ChangedAt": entry["At"]}
+        self._store(partial(self._documents.insert_one, stored), may_be_invalid)
         self._entries.add(entry)
         return Applied(answer, entry=entry)
 
@@ -264,29 +282,16 @@ class Changes:
         self, document: Document, intent: Intent, changes: Sequence[Document], answer: Any
     ) -> Applied:
         """Delete a document, and insert the entry about it; in a transaction of the caller."""
-        _, entry = self.versioned(document, intent, changes)
-        if intent.key is not None:
-            entry["Answer"] = answer
+        entry = self.new_entry(document, intent, changes, answer)
         require_not_erased(self._erasures, [_owner_of(document)], entry)
         self._documents.delete_one({"_id": document["_id"]})
         self._entries.add(entry)
         return Applied(answer, entry=entry)
 
-    def versioned(
-        self, document: Document, intent: Intent, changes: Sequence[Document]
-    ) -> tuple[int, Document]:
-        """Return the next version of a document that is written as a whole, and its entry."""
-        version = next_version(document)
-        at = changed_at(self._clock.now(), document.get("ChangedAt"))
-        recorded = within_size([*changes])
-        entry = new_entry(new_id(), at, self._kind, document, intent, recorded, version)
-        return version, entry
-
-    def preview(
-        self, where: Document, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Document:
+    def preview(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change would have, without id and time, and change nothing."""
-        document = self.read(where, reads)
+        reads, rule = self._checked(reads, rule)
+        document = self.read_for_change(key, reads)
         change = rule(document)
         changes = field_changes(self._kind, document, change.fields)
         return self.preview_entry(document, change.intent_with_warning(intent), changes)
@@ -304,44 +309,35 @@ class Changes:
         A refused change has its refusal as its outcome, and does not keep the others from being
         made. An error of the database concerns all of them.
         """
-        documents, earlier = self.read_many(wanted), self._find_earlier_many(wanted)
+        documents = self.read_many(wanted)
+        found = self._entries.with_keys(one.intent.key for one in wanted if one.intent.key)
+        earlier = {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in found}
         outcomes: list[Outcome] = []
-        decisions: list[Decision] = []
+        written: list[Decision] = []
         for one in wanted:
-            document = documents.get(one.id)
-            outcome = self._outcome(one, document, earlier.get((one.id, one.intent.key)))
+            document, entry = documents.get(one.id), earlier.get((one.id, one.intent.key))
+            outcome = _or_refusal(partial(self._decide_one, one, document, entry))
             if isinstance(outcome, Decision):
-                decisions.append(outcome)
+                if outcome.update:
+                    written.append(outcome)
                 outcome = outcome.outcome
             outcomes.append(Outcome(outcome, version_of(document) if document else None))
-        written = [decision for decision in decisions if decision.update]
         if written:
-            self.require_not_erased(written)
+            self._require_not_erased(written)
             updates = [UpdateOne({"_id": d.document["_id"]}, d.update) for d in written]
             self._documents.bulk_write(updates, ordered=False)
             self._entries.add(*(d.outcome.entry for d in written if d.outcome.entry))
         return outcomes
 
-    def _outcome(
-        self, wanted: Wanted, document: Document | None, earlier: Document | None
-    ) -> Decision | Applied | QuartermasterError:
-        try:
-            if earlier:
-                return replay(earlier, wanted.intent)
-            if document is None:
-                return NotFound(self._kind.name, wanted.id)
-            return self.decide(document, wanted.rule, wanted.intent)
-        except Unavailable:
-            raise
-        except QuartermasterError as refusal:
-            return refusal
-
-    def _find_earlier_many(
-        self, wanted: Sequence[Wanted]
-    ) -> dict[tuple[Any, str | None], Document]:
-        """Return by document and key the entries of the same requests from before."""
-        found = self._entries.with_keys(one.intent.key for one in wanted if one.intent.key)
-        return {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in found}
+    def _decide_one(
+        self, one: Wanted, document: Document | None, earlier: Document | None
+    ) -> Decision | Applied:
+        if earlier:
+            return replay(earlier, one.intent)
+        if document is None:
+            raise NotFound(self._kind.name, one.id)
+        _, rule = self._checked(one.reads, one.rule)
+        return self.decide_on(document, rule, one.intent)
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[Any, Document]:
         """Return by id what these changes read of their documents."""
@@ -355,31 +351,34 @@ class Changes:
 
         The documents, from read_many, are updated to the state that the changes would leave.
         """
-        earlier = self._find_earlier_many(wanted)
-        return [
-            self._judge(one, documents, earlier.get((one.id, one.intent.key))) for one in wanted
-        ]
+        outcomes: list[Outcome] = []
+        for one in wanted:
+            document = documents.get(one.id)
+            version = version_of(document) if document else None
+            change = _or_refusal(partial(self._judge_one, one, document))
+            if isinstance(change, QuartermasterError):
+                outcomes.append(Outcome(change, version))
+                continue
+            after = {**(document or {}), **change.fields, "Version": (version or 0) + 1}
+            documents[one.id] = {name: v for name, v in after.items() if v is not ABSENT}
+            outcomes.append(Outcome(Applied(change.answer), version, change.warning))
+        return outcomes
 
-    def _judge(
-        self, wanted: Wanted, documents: dict[Any, Document], earlier: Document | None
-    ) -> Outcome:
-        document = documents.get(wanted.id)
+    def _judge_one(self, one: Wanted, document: Document | None) -> Change:
         if document is None:
-            return Outcome(NotFound(self._kind.name, wanted.id))
-        version = version_of(document)
-        try:
-            if earlier:
-                replay(earlier, wanted.intent)
-            elif wanted.intent.undoes is not None:
-                self._entries.require_undoable([wanted.intent.undoes])
-            change = wanted.rule(document)
-        except Unavailable:
-            raise
-        except QuartermasterError as refusal:
-            return Outcome(refusal, version)
-        after = {**document, **change.fields, "Version": (version or 0) + 1}
-        documents[wanted.id] = {name: v for name, v in after.items() if v is not ABSENT}
-        return Outcome(Applied(change.answer), version, change.warning)
+            raise NotFound(self._kind.name, one.id)
+        self._entries.require_undoable(one.intent)
+        _, rule = self._checked(one.reads, one.rule)
+        return rule(document)
+
+
+def _or_refusal(step: Callable[[], Result]) -> Result | QuartermasterError:
+    try:
+        return step()
+    except Unavailable:
+        raise
+    except QuartermasterError as refusal:
+        return refusal
 
 
 def _owner_of(document: Document) -> Any:
@@ -387,14 +386,37 @@ def _owner_of(document: Document) -> Any:
     return document.get("UserId", document["_id"])
 
 
+def _name_key_of(subject: Document) -> str:
+    return name_key(str(subject.get("Name")))
+
+
 def projection_of(reads: tuple[str, ...]) -> Document:
     """Return the projection of what a change reads: whole fields, also of a path into a map."""
     return dict.fromkeys((*(path.partition(".")[0] for path in reads), *ALWAYS_READ), 1)
 
 
-def new_id() -> str:
-    """Return the id of an entry, which nobody else can have."""
-    return str(ObjectId())
+def update_of(old: Document, new: Mapping[str, Any], found: Sequence[Difference]) -> Document:
+    """Return the update that makes these differences; {}: there are none.
+
+    It sets single keys of a map if paths lead to them: a game's own map may have a key like a.b.
+    """
+    whole_fields = {
+        field
+        for field, key, _, _ in found
+        if key is None or not _is_in_path(key) or not isinstance(old.get(field), dict)
+    }
+    update: Document = {}
+    for field, key, _, after in found:
+        path, value = (field, new[field]) if field in whole_fields else (f"{field}.{key}", after)
+        if value is ABSENT:
+            update.setdefault("$unset", {})[path] = ""
+        else:
+            update.setdefault("$set", {})[path] = value
+    return update
+
+
+def _is_in_path(key: str) -> bool:
+    return bool(key) and "." not in key and not key.startswith("$")
 
 
 def fresh_version() -> int:

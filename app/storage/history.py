@@ -13,16 +13,13 @@ from typing import Any
 from pymongo.database import Database
 from pymongo.read_preferences import ReadPreference
 
-from app.core import metrics
 from app.core.changes import Applied, Intent
 from app.core.errors import AlreadyUndone, KeyReused, NotFound
-from app.core.naming import name_key
 from app.core.types import Document
 from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import history_document
-from app.storage.transactions import after_commit
 
 NAME = "history"
 # The index of named documents with notes of staff, which are few.
@@ -85,18 +82,15 @@ class Entries:
             self._history.insert_one(history_document(entries[0], self._kept))
         elif entries:
             self._history.insert_many([history_document(one, self._kept) for one in entries])
-        for entry in entries:
-            after_commit(metrics.HISTORY_ENTRIES.labels(entry["Operation"]).inc)
 
-    def with_key(self, key: str, kind: str, where: Document) -> Document | None:
-        """Return the entry with an Idempotency-Key about a document, by its id or its name then."""
+    def with_key(self, key: str, kind: str, id_: Any) -> Sequence[Document]:
+        """Return the entries with an Idempotency-Key about a document; without an id, about any."""
         same = {"IdempotencyKey": key, "Subject.Kind": kind}
-        if "_id" in where:
-            return read_one(self._history, {**same, "Subject.Id": where["_id"]}, REPLAYED)
-        for entry in self._history.find(same, REPLAYED):
-            if name_key(str(entry["Subject"].get("Name"))) == where["NameKey"]:
-                return entry
-        return None
+        if id_ is not None:
+            same["Subject.Id"] = id_
+        # Most keys are new, and to look for one entry costs less.
+        is_known = read_one(self._history, same, {"_id": 1})
+        return list(self._history.find(same, REPLAYED)) if is_known else []
 
     def with_keys(self, keys: Iterable[str]) -> Sequence[Document]:
         """Return the entries of changes that were made with one of these Idempotency-Keys."""
@@ -104,18 +98,17 @@ class Entries:
         found = self._history.find({"IdempotencyKey": {"$in": wanted}}, REPLAYED)
         return list(found) if wanted else []
 
-    def require_undoable(self, undone: Sequence[Document]) -> None:
-        """Raise if one of these entries was already undone, or is no longer there."""
-        ids = [entry["_id"] for entry in undone]
-        if not ids:
+    def require_undoable(self, intent: Intent) -> None:
+        """Raise if the entry that a change undoes was already undone, or is no longer there."""
+        undone = intent.undoes
+        if undone is None:
             return
-        if undo := self._history.find_one({"Undoes": {"$in": ids}}, ["Undoes"]):
-            raise AlreadyUndone(undo["Undoes"], undo["_id"])
+        if undo := self._history.find_one({"Undoes": undone["_id"]}, ["_id"]):
+            raise AlreadyUndone(undone["_id"], undo["_id"])
         # An event of the game is in a collection of its own.
-        changes = {entry["_id"] for entry in undone if "Operation" in entry}
-        there = {e["_id"] for e in self._history.find({"_id": {"$in": [*changes]}}, ["_id"])}
-        if lost := changes - there:
-            raise NotFound("entry of history", lost.pop())
+        is_entry = "Operation" in undone
+        if is_entry and not self._history.find_one({"_id": undone["_id"]}, ["_id"]):
+            raise NotFound("entry of history", undone["_id"])
 
     def expiry_of(self, at: datetime) -> Document:
         """Return the expiry of an entry of this time, and of what expires with it; {}: never."""

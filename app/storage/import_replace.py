@@ -15,7 +15,7 @@ from bson.codec_options import CodecOptions
 from pymongo import InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from app.core.changes import BOOKKEEPING, Intent, SubjectKind, field_changes
+from app.core.changes import BOOKKEEPING, Intent, SubjectKind, field_changes, within_size
 from app.core.errors import Busy
 from app.core.types import Document
 from app.storage.bulk import not_written, portions
@@ -85,8 +85,8 @@ class Replacer:
                 continue
             if new.get("CreationDate", now) is None:
                 new["CreationDate"] = now
-            version, entry = self._changes.versioned(new, self._intent, changes)
-            document = {**new, "Version": version, "ChangedAt": entry["At"]}
+            entry = self._changes.new_entry(new, self._intent, within_size(changes))
+            document = {**new, "Version": entry["Version"], "ChangedAt": entry["At"]}
             writes.append(ReplaceOne({"_id": id_}, document) if before else InsertOne(document))
             entries.append(entry)
         if writes:

@@ -129,7 +129,7 @@ class Users(NamedDocuments):
         """Add an account without Power flags, and return it."""
         guid = id_ or str(uuid.uuid4())
         user = {**new_account(guid, name, email, password_hash, self.now()), **fields}
-        return self._changes.insert(user, intent)._replace(answer=user)
+        return self.insert(user, intent)._replace(answer=user)
 
     def require_unused(self, name: str, email: str) -> None:
         """Raise if a name or an address is taken; unique indexes still refuse later duplicates."""

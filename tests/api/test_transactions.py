@@ -13,6 +13,7 @@ from pymongo.errors import AutoReconnect, PyMongoError
 
 from app.core.changes import Change
 from app.core.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
+from app.core.naming import Lookup
 from app.storage import transactions
 from app.storage.changes import fresh_version
 from app.storage.client import Storage
@@ -211,7 +212,7 @@ def test_threads_of_one_worker_take_turns_instead_of_retrying(storage, player):
         return add(1, player)
 
     def send(_):
-        return one.change({"_id": player["_id"]}, READS, rule, ADD).answer["total"]
+        return one.change(Lookup.parse(player["_id"]), READS, rule, ADD).answer["total"]
 
     with ThreadPoolExecutor(16) as pool:
         assert sorted(pool.map(send, range(60))) == list(range(1, 61))

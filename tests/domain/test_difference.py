@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.update_from_difference import difference
+from app.core.changes import differences
+from app.storage.changes import update_of
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,10 @@ from app.storage.update_from_difference import difference
 def test_what_is_equal_in_python_alone_is_a_change(old, new):
     assert difference({"A": old}, {"A": new}) == {"$set": {"A": new}}
     assert difference({"A": new}, {"A": new}) == {}
+
+
+def difference(old, new):
+    return update_of(old, new, list(differences(old, new)))
 
 
 values = st.recursive(

@@ -23,7 +23,6 @@ from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from app.core import metrics
 from app.core.changes import Applied, Intent, Origin
 from app.core.errors import Conflict, KeyReused, NotFound, Unavailable
 from app.core.limits import Limiter
@@ -226,7 +225,6 @@ class Actions:
             # The action is stored and may still be done, so a failed wait is not an error.
             with suppress(Unavailable), working(self._waiters):
                 action = self._wait(action)
-        metrics.ACTIONS.labels(action["Kind"], state_of(action, self.now())).inc()
         return action
 
     def _wait(self, action: Document) -> Document:

@@ -12,7 +12,7 @@ from app.batches.store import BATCH_ROWS, BATCHES
 from app.core.changes import Change, Intent
 from app.core.errors import Conflict, QuartermasterError
 from app.core.progress import progress
-from app.core.types import Document, whole
+from app.core.types import Document, value_at, whole
 from app.database import SUBJECTS
 from app.maintenance.integrity.kinds import SHAPES, Reference, faults, references, repaired
 from app.maintenance.integrity.report import Report
@@ -23,7 +23,6 @@ from app.storage.changes import Changes, version_of
 from app.storage.client import Storage
 from app.storage.history import HISTORY
 from app.storage.schema.explain_validator import Fault
-from app.storage.update_from_difference import value_at
 
 # So many are read in one transaction.
 BATCH_SIZE = 200
@@ -168,7 +167,7 @@ class Scan:
         if repair and found and name in SUBJECTS:
             changes = Changes(self._storage, SUBJECTS[name], TAKEN)
             change = Change(after, None, is_large=True)
-            changes.write(changes.decide(document, lambda _: change, repair))
+            changes.write(changes.decide_on(document, lambda _: change, repair))
         return [(document, fault, fault not in left) for fault in found]
 
     def _notes(self, documents: list[Document]) -> list[tuple[str, str]]:

@@ -23,7 +23,6 @@ from app.players.domain import (
     is_online,
 )
 from app.players.store import DELETED_PLAYERS, PLAYERS, Players
-from app.storage.changes import Changes
 from app.storage.client import Storage, by_key
 
 
@@ -34,24 +33,22 @@ class Deletions:
         self._store = players
         self._players = storage.db[PLAYERS.name]
         self._deleted = storage.db[DELETED_PLAYERS.name]
-        self._changes = Changes(storage, SUBJECT, {"NameKey": lambda _: PlayerNameTaken()})
         self._entries = storage.entries
         self.now = storage.clock.now
 
     def delete(self, key: Lookup, intent: Intent) -> Applied:
         """Delete a player. A copy is kept for as long as history, so that this can be undone."""
         step = partial(self._delete, key, intent)
-        return self._changes.in_transaction(step, intent)
+        return self._store.in_transaction(step, intent)
 
     def _delete(self, key: Lookup, intent: Intent) -> Applied:
-        if earlier := self._changes.find_earlier(by_key(key), intent):
+        if earlier := self._store.find_earlier(key, intent):
             return earlier
         player = self._deletable(key)
-        if intent.undoes is not None:
-            self._entries.require_undoable([intent.undoes])
+        self._entries.require_undoable(intent)
         answer, now = {"Id": player["_id"], "Name": player.get("Name")}, self.now()
         changes = [{"Path": DELETED_AT, "Before": None, "After": now}]
-        applied = self._changes.delete(player, intent, changes, answer)
+        applied = self._store.delete(player, intent, changes, answer)
         copy = {
             "_id": player["_id"],
             "NameKey": player.get("NameKey"),
@@ -75,23 +72,21 @@ class Deletions:
     def preview_delete(self, key: Lookup, intent: Intent) -> Document:
         """Return the entry that deleting a player would have."""
         changes = [{"Path": DELETED_AT, "Before": None, "After": self.now()}]
-        return self._changes.preview_entry(self._deletable(key), intent, changes)
+        return self._store.preview_entry(self._deletable(key), intent, changes)
 
     def restore(self, player_id: str, intent: Intent) -> Applied:
         """Restore a deleted player; raise if its name has been taken meanwhile."""
         step = partial(self._restore, player_id, intent)
-        return self._changes.in_transaction(step, intent)
+        return self._store.in_transaction(step, intent)
 
     def _restore(self, player_id: str, intent: Intent) -> Applied:
-        where = {"_id": player_id}
-        if earlier := self._changes.find_earlier(where, intent):
+        if earlier := self._store.find_earlier(Lookup(player_id, player_id, None), intent):
             return earlier
-        if intent.undoes is not None:
-            self._entries.require_undoable([intent.undoes])
+        self._entries.require_undoable(intent)
         kept, changes = self._restorable(player_id)
         # A copy may be older than the validator.
-        applied = self._changes.insert(kept["Player"], intent, changes, may_be_invalid=True)
-        self._deleted.delete_one(where)
+        applied = self._store.insert(kept["Player"], intent, changes, may_be_invalid=True)
+        self._deleted.delete_one({"_id": player_id})
         return applied
 
     def _restorable(self, player_id: str) -> tuple[Document, list[Document]]:
@@ -108,7 +103,7 @@ class Deletions:
         kept, changes = self._restorable(player_id)
         if self._players.find_one({"NameKey": kept["NameKey"]}, ["_id"]):
             raise PlayerNameTaken
-        return self._changes.preview_entry(kept["Player"], intent, changes)
+        return self._store.preview_entry(kept["Player"], intent, changes)
 
 
 def _is_copy(kept: Document | None) -> TypeGuard[Document]:

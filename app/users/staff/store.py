@@ -15,8 +15,8 @@ from app.core.permissions import RIGHTS, rights_of
 from app.core.services import current
 from app.core.shipped_roles import new_role, shipped_roles
 from app.core.types import Document
+from app.storage.changes import Changes
 from app.storage.client import Storage
-from app.storage.documents import ChangeableDocuments
 from app.storage.events import LOCKS
 from app.storage.history import NOTED
 from app.storage.schema.plan import CollectionPlan
@@ -57,7 +57,7 @@ def missing_power_role(db: Database[Document], name: str) -> str | None:
     )
 
 
-class Roles(ChangeableDocuments):
+class Roles(Changes):
     """The named roles, and who manages staff. A shipped role is stored when it is first changed."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Roles(ChangeableDocuments):
         forget_callers: Callable[[], None],
         ways_in: Sequence[str] = WAYS_IN,
     ) -> None:
-        super().__init__(storage, SUBJECT, 0)
+        super().__init__(storage, SUBJECT)
         self.ways_in = ways_in
         self._users = storage.db["users"]
         self._locks = storage.db[LOCKS.name]
