@@ -44,10 +44,10 @@ class DatabasePlaces(Limiter):
         # True while the schema version of the database differs from that of this program.
         self.is_closed = False
 
-    def enter(self, holder: str = "", since: float | None = None) -> float:
+    def enter(self, holder: str = "", since: float | None = None) -> None:
         if self.is_closed:
             raise SchemaMismatch
-        return super().enter(holder, since)
+        super().enter(holder, since)
 
 
 class RequestScope:
@@ -57,7 +57,7 @@ class RequestScope:
         self.arrived_at = arrived_at
         self.request_id = request_id
         self._database = database
-        self._entered_at: float | None = None
+        self._is_at_database = False
         self._elsewhere: set[Limiter] = set()
         self._is_over = False
         self._timeout = ExitStack()
@@ -78,15 +78,16 @@ class RequestScope:
         self._timeout.enter_context(self._database.time_limit())
 
     def enter_database(self, since: float) -> None:
-        self._entered_at = self._database.enter(since=since)
+        self._database.enter(since=since)
+        self._is_at_database = True
         self.renew()
 
     def leave_database(self) -> bool:
         """Give the database place back; return whether the request had one."""
-        entered_at, self._entered_at = self._entered_at, None
-        if entered_at is not None:
-            self._database.leave(entered_at)
-        return entered_at is not None
+        was_there, self._is_at_database = self._is_at_database, False
+        if was_there:
+            self._database.leave()
+        return was_there
 
     @contextmanager
     def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
