@@ -161,7 +161,7 @@ class World:
         """Add a year of changes, but none of the players reserved for writes."""
         made = entries(self.players, self._per_player, lambda number: number % self._step == 1)
         with progress("Writing history", self.players * self._per_player) as advance:
-            for count in bulk.add_missing(self.db["history"], made):
+            for count in bulk.insert(self.db["history"], made, skips_known=True):
                 advance(count)
 
     def _index_history(self) -> None:

@@ -234,7 +234,7 @@ BROKEN = [
         "maintenance/integrity/repairs.py",
         '"""Repairs. Pure."""\nfrom app.maintenance.integrity.store import read',
     ),
-    ("storage/update_from_difference.py", '"""Differences. Pure."""\nimport pymongo'),
+    ("storage/search_fields.py", '"""Search. Pure."""\nimport pymongo'),
     ("players/items/routes.py", "from ..storage.swap import swap"),
     ("players/store.py", "from app.http.json import encode"),
     ("players/store.py", "import flask"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -15,13 +15,13 @@ import pymongo
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
-from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, PyMongoError
 
 from app.core.errors import Conflict, Invalid
 from app.core.types import Document
 from app.storage.client import LONG_WORK_SECONDS
+from app.storage.errors import has_only_duplicate_keys
 
 log = logging.getLogger("quartermaster")
 
@@ -77,39 +77,31 @@ def clashes(collection: Collection[Document], field: str, owners: Mapping[str, s
     return taken
 
 
-def insert(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
-    """Insert documents into an empty collection; yield the size of each batch."""
-    return _write_batches(collection, documents, _insert)
-
-
-def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
-    """Insert documents that are known to be valid, and skip existing ids."""
-    is_empty = collection.find_one({}, ["_id"]) is None
-    return _write_batches(collection, documents, _insert_trusted if is_empty else _insert_missing)
-
-
-def _write_batches(
-    collection: Collection[Document], documents: Iterable[Any], store: Callable[..., object]
+def insert(
+    collection: Collection[Document], documents: Iterable[Any], skips_known: bool = False
 ) -> Iterator[int]:
-    """Prepare the next batch while the server stores the previous one."""
+    """Insert documents; yield the size of each batch.
+
+    The next batch is prepared while the server stores the previous one. With skips_known, documents
+    with an existing id or name are left out, and all others are known to be valid.
+    """
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
         for batch in portions(documents, BATCH, BATCH_BYTES):
             if pending:
                 yield pending.result()
-            pending = pool.submit(_store_batch, store, collection, batch)
+            pending = pool.submit(_insert, collection, batch, skips_known)
         if pending:
             yield pending.result()
 
 
-def _store_batch(
-    store: Callable[..., object], collection: Collection[Document], batch: list[Any]
-) -> int:
+def _insert(collection: Collection[Document], batch: list[Any], skips_known: bool) -> int:
     try:
         with pymongo.timeout(LONG_WORK_SECONDS):
-            store(collection, batch)
+            collection.insert_many(batch, False, bypass_document_validation=skips_known)
     except BulkWriteError as error:
-        raise not_written(collection, error) from None
+        if not (skips_known and has_only_duplicate_keys(error)):
+            raise not_written(collection, error) from None
     return len(batch)
 
 
@@ -118,19 +110,6 @@ def not_written(collection: Collection[Document], error: BulkWriteError) -> Conf
     # Without write errors, the write concern has failed: no majority acknowledged the write.
     faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
     return Conflict(f"Not all {collection.name} could be written: {faults[0]['errmsg']}.")
-
-
-def _insert(collection: Collection[Document], batch: list[Any]) -> None:
-    collection.insert_many(batch, ordered=False)
-
-
-def _insert_trusted(collection: Collection[Document], batch: list[Any]) -> None:
-    collection.insert_many(batch, ordered=False, bypass_document_validation=True)
-
-
-def _insert_missing(collection: Collection[Document], batch: list[Any]) -> None:
-    upserts = [UpdateOne({"_id": d["_id"]}, {"$setOnInsert": d}, upsert=True) for d in batch]
-    collection.bulk_write(upserts, ordered=False)
 
 
 def sweep(

@@ -257,26 +257,19 @@ class Changes:
         may_be_invalid: bool = False,
     ) -> Applied:
         """Insert a document and the entry about it."""
-        step = partial(self._insert, document, intent, changes, answer, may_be_invalid)
-        return self.in_transaction(step, intent)
 
-    def _insert(
-        self,
-        document: Document,
-        intent: Intent,
-        changes: Sequence[Document],
-        answer: Any,
-        may_be_invalid: bool,
-    ) -> Applied:
-        self._entries.require_undoable(intent)
-        self._require_free(document["_id"], document)
-        entry = self.new_entry(document, intent, within_size([*changes]), answer)
-        owners, ids = [_owner_of(document)], [document["_id"]]
-        require_not_erased(self._erasures, owners, entry, players=ids)
-        stored = {**document, "Version": entry["Version"], "ChangedAt": entry["At"]}
-        self._store(partial(self._documents.insert_one, stored), may_be_invalid)
-        self._entries.add(entry)
-        return Applied(answer, entry=entry)
+        def step() -> Applied:
+            self._entries.require_undoable(intent)
+            self._require_free(document["_id"], document)
+            entry = self.new_entry(document, intent, within_size([*changes]), answer)
+            owners, ids = [_owner_of(document)], [document["_id"]]
+            require_not_erased(self._erasures, owners, entry, players=ids)
+            stored = {**document, "Version": entry["Version"], "ChangedAt": entry["At"]}
+            self._store(partial(self._documents.insert_one, stored), may_be_invalid)
+            self._entries.add(entry)
+            return Applied(answer, entry=entry)
+
+        return self.in_transaction(step, intent)
 
     def delete(
         self, document: Document, intent: Intent, changes: Sequence[Document], answer: Any

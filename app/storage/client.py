@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pymongo
@@ -29,6 +28,7 @@ from app.storage.history import Entries
 from app.storage.lifetime import Lifetime
 from app.storage.monitoring import CommandMetrics, Outage
 from app.storage.transactions import Transactions
+from config.base import Settings
 
 # A game may store Code where a text belongs. In Python it is a str, but bson gives it no hash, so
 # sets and maps would refuse it. To decode another class would cost each read a third more CPU.
@@ -52,28 +52,13 @@ MOCK_SCHEME = "mongomock://"
 LONG_WORK_SECONDS = 24 * 3600
 
 
-class StorageSettings(Protocol):
-    """The settings that the storage reads."""
-
-    MONGODB_URI: str | None
-    MONGODB_DATABASE: str
-    MONGODB_SELECTION_SECONDS: float
-    MONGODB_OPERATION_SECONDS: float
-    MONGODB_POOL_SIZE: int
-    MONGOD: str | None
-    EMBEDDED_CACHE_GB: float
-    DATA_DIR: str
-    THREADS: int
-    HISTORY_DAYS: int
-
-
 class Storage:
     """A database, its client, and the lease of the embedded server if it is used.
 
     Create it in the process that uses it: a MongoClient is not fork-safe.
     """
 
-    def __init__(self, settings: StorageSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._lease: Lease | None = None
         self._selection_seconds = settings.MONGODB_SELECTION_SECONDS
         self._places = DatabasePlaces(
@@ -145,7 +130,7 @@ def by_key(key: Lookup) -> Document:
     return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
-def database_uri(settings: StorageSettings) -> str:
+def database_uri(settings: Settings) -> str:
     """Return the URI of the database with its name, without connecting."""
     uri = urlsplit(settings.MONGODB_URI or _embedded_uri(settings.DATA_DIR))
     if uri.path not in ("", "/"):
@@ -170,7 +155,7 @@ def _embedded_uri(data_dir: str) -> str:
     return str(state["uri"])
 
 
-def _client(uri: str, settings: StorageSettings, outage: Outage) -> MongoClient[Document]:
+def _client(uri: str, settings: Settings, outage: Outage) -> MongoClient[Document]:
     selection_ms = int(settings.MONGODB_SELECTION_SECONDS * 1000)
     try:
         return MongoClient(

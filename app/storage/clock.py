@@ -8,9 +8,9 @@ of this machine advances the time.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
@@ -29,7 +29,6 @@ class DatabaseClock:
     ) -> None:
         self._client = client
         self._monotonic = monotonic
-        self._reading = threading.Lock()
         # The offset to monotonic time, when to read again, and which primary was read.
         self._offset: float | None = None
         self._until = 0.0
@@ -40,17 +39,14 @@ class DatabaseClock:
 
     def time(self) -> float:
         """Return the Unix time; raise if the database has never been reached."""
-        is_stale = self._monotonic() >= self._until or self._client.primary != self._primary
+        now = self._monotonic()
         if self._offset is None:
             self._read()
-        elif is_stale and self._reading.acquire(blocking=False):
+        elif now >= self._until or self._client.primary != self._primary:
             # One thread reads; the others meanwhile use the previous offset.
-            try:
+            self._until, self._primary = now + 1.0, self._client.primary
+            with suppress(PyMongoError):
                 self._read()
-            except PyMongoError:
-                self._until = self._monotonic() + 1.0
-            finally:
-                self._reading.release()
         return self._monotonic() + (self._offset or 0.0)
 
     def _read(self) -> None:

@@ -30,35 +30,35 @@ QUERY_PLAN_KILLED = 175
 # Errors after which the same operation may succeed, with their MongoDB names.
 TRANSIENT_CODES = {
     # A server is shutting down, or a primary is being elected.
-    91: "ShutdownInProgress",
-    189: "PrimarySteppedDown",
-    10107: "NotWritablePrimary",
-    11600: "InterruptedAtShutdown",
-    11602: "InterruptedDueToReplStateChange",
-    13435: "NotPrimaryNoSecondaryOk",
-    13436: "NotPrimaryOrSecondary",
-    133: "FailedToSatisfyReadPreference",
-    134: "ReadConcernMajorityNotAvailableYet",
+    91,  # ShutdownInProgress
+    189,  # PrimarySteppedDown
+    10107,  # NotWritablePrimary
+    11600,  # InterruptedAtShutdown
+    11602,  # InterruptedDueToReplStateChange
+    13435,  # NotPrimaryNoSecondaryOk
+    13436,  # NotPrimaryOrSecondary
+    133,  # FailedToSatisfyReadPreference
+    134,  # ReadConcernMajorityNotAvailableYet
     # The network between servers is unavailable.
-    6: "HostUnreachable",
-    7: "HostNotFound",
-    89: "NetworkTimeout",
-    202: "NetworkInterfaceExceededTimeLimit",
-    317: "ConnectionPoolExpired",
-    9001: "SocketException",
+    6,  # HostUnreachable
+    7,  # HostNotFound
+    89,  # NetworkTimeout
+    202,  # NetworkInterfaceExceededTimeLimit
+    317,  # ConnectionPoolExpired
+    9001,  # SocketException
     # A server is overloaded, or out of disk space.
-    24: "LockTimeout",
-    50: "MaxTimeMSExpired",
-    64: "WriteConcernFailed",
-    262: "ExceededTimeLimit",
-    290: "TransactionExceededLifetimeLimitSeconds",
-    14031: "OutOfDiskSpace",
+    24,  # LockTimeout
+    50,  # MaxTimeMSExpired
+    64,  # WriteConcernFailed
+    262,  # ExceededTimeLimit
+    290,  # TransactionExceededLifetimeLimitSeconds
+    14031,  # OutOfDiskSpace
     # A query lost its cursor or snapshot: a restart, a killed query, or a changed collection.
-    43: "CursorNotFound",
-    QUERY_PLAN_KILLED: "QueryPlanKilled",
-    237: "CursorKilled",
-    246: "SnapshotUnavailable",
-    11601: "Interrupted",
+    43,  # CursorNotFound
+    QUERY_PLAN_KILLED,
+    237,  # CursorKilled
+    246,  # SnapshotUnavailable
+    11601,  # Interrupted
 }
 
 

@@ -21,14 +21,14 @@ from app.core.types import Document
 from app.storage.bulk import not_written, portions
 from app.storage.changes import Changes
 from app.storage.client import Storage
-from app.storage.fence import ERASURES, require_not_erased
+from app.storage.fence import require_not_erased
 
 # The most documents and bytes in one transaction, which must end within its lifetime.
 PORTION, PORTION_BYTES = 500, 4 * 1024 * 1024
 _DECODED: CodecOptions[Document] = CodecOptions(tz_aware=True)
 
 
-class Replacer:
+class Replacer(Changes):
     """Writes imported documents of one kind."""
 
     def __init__(
@@ -39,22 +39,15 @@ class Replacer:
         kept: Sequence[tuple[str, ...]] = (),
     ) -> None:
         """Each group of fields in kept stays as stored if an imported document has none of them."""
-        self._documents = storage.db[kind.collection]
-        self._erasures = storage.db[ERASURES.name]
-        self._transactions = storage.transactions
-        self._entries = storage.entries
-        self._clock = storage.clock
-        self._changes = Changes(storage, kind)
-        self._kind = kind
-        self._intent = intent
-        self._groups = kept
+        super().__init__(storage, kind)
+        self._intent, self._groups = intent, kept
 
     def replace_all(self, documents: Iterable[Any]) -> Iterator[int]:
         """Insert documents or replace those with the same id; yield the size of each portion."""
         for portion in portions(documents, PORTION, PORTION_BYTES):
-            yield from self._write(portion)
+            yield from self._write_portion(portion)
 
-    def _write(self, portion: list[Any]) -> Iterator[int]:
+    def _write_portion(self, portion: list[Any]) -> Iterator[int]:
         try:
             self._transactions.run(partial(self._replace, portion), self._kind.name, has_key=True)
         except BulkWriteError as error:
@@ -67,8 +60,8 @@ class Replacer:
                 raise
             # A game keeps writing some of them, or this takes longer than a transaction lives.
             half = len(portion) // 2
-            yield from self._write(portion[:half])
-            yield from self._write(portion[half:])
+            yield from self._write_portion(portion[:half])
+            yield from self._write_portion(portion[half:])
         else:
             yield len(portion)
 
@@ -76,7 +69,7 @@ class Replacer:
         imported = {raw["_id"]: bson.decode(raw.raw, _DECODED) for raw in portion}
         found = self._documents.find({"_id": {"$in": [*imported]}})
         stored = {document["_id"]: document for document in found}
-        writes, now = list[Any](), self._clock.now()
+        writes, now = list[Any](), self.now()
         entries: list[Document] = []
         for id_, new in imported.items():
             before = stored.get(id_)
@@ -85,7 +78,7 @@ class Replacer:
                 continue
             if new.get("CreationDate", now) is None:
                 new["CreationDate"] = now
-            entry = self._changes.new_entry(new, self._intent, within_size(changes))
+            entry = self.new_entry(new, self._intent, within_size(changes))
             document = {**new, "Version": entry["Version"], "ChangedAt": entry["At"]}
             writes.append(ReplaceOne({"_id": id_}, document) if before else InsertOne(document))
             entries.append(entry)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import Any
 
 from pymongo import MongoClient, ReadPreference
@@ -50,14 +51,14 @@ class Lifetime:
         if (seconds := self.seconds()) is None:
             faults = [f"{SETTING} cannot be read; set it to {WANTED_SECONDS}."]
         else:
-            found = {hello.get("me"): seconds}
+            found: dict[Any, float | None] = {hello.get("me"): seconds}
             for address in self._client.secondaries:
-                if (value := self._ask_member(address)) is not None:
-                    found[":".join(map(str, address))] = value
+                with suppress(PyMongoError):  # one that cannot be reached
+                    found[":".join(map(str, address))] = self._ask_member(address)
             faults = [
                 f"{SETTING} is {value:g} at {member}; set it to {WANTED_SECONDS}."
                 for member, value in found.items()
-                if value > WANTED_SECONDS
+                if value and value > WANTED_SECONDS
             ]
         for fault in faults:
             if fault not in self.faults:
@@ -66,7 +67,7 @@ class Lifetime:
         self._election, self._next_look = hello.get("electionId"), time.monotonic() + LOOK_SECONDS
 
     def _ask_member(self, address: tuple[str, int | None]) -> float | None:
-        """Ask one member; return None if it cannot be reached."""
+        """Ask one member; return None if it does not tell this account."""
         # Unlike an address of its own, this keeps whatever the URI says about TLS and accounts.
         member: MongoClient[Any] = MongoClient(
             self._uri,
@@ -75,10 +76,7 @@ class Lifetime:
             timeoutMS=MEMBER_MS,
         )
         with member:
-            try:
-                return _ask(member, ReadPreference.NEAREST)
-            except PyMongoError:
-                return None
+            return _ask(member, ReadPreference.NEAREST)
 
 
 def _ask(client: MongoClient[Any], whom: Any) -> float | None:

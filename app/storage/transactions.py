@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import Context, ContextVar
 from itertools import islice
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 import pymongo
@@ -34,7 +34,6 @@ from app.core.errors import Busy, OutcomeUnknown, QuartermasterError, Unavailabl
 from app.core.request_scope import wait_deadline
 from app.core.types import Document
 from app.storage.errors import lacks_sessions
-from app.storage.turns import Turns
 
 SNAPSHOT, MAJORITY = ReadConcern("snapshot"), WriteConcern("majority")
 # Less than the database timeout of a request, so that the last try is not cut short.
@@ -48,6 +47,8 @@ _jitter = random.Random()  # nosec B311 # noqa: S311 (nothing secret about a pau
 # Somebody else has just stored the same key or name. One of the next runs finds it by reading.
 MOST_DUPLICATES = 10
 DUPLICATE_KEY, WRITE_CONFLICT = 11000, 112
+# Documents of one turn share a lock, and sometimes others with them.
+TURNS = 256
 # Only from the second batch on does the server send more of an exhaust cursor unasked.
 EXHAUST_BATCHES = 3
 
@@ -86,7 +87,7 @@ class Transactions:
         self._db = db
         self._run = self._run_alone if is_mock else self._run_until_deadline
         self._mock_lock = RLock()
-        self._turns = Turns()
+        self._turns = [Lock() for _ in range(TURNS)]
 
     def run(
         self,
@@ -105,8 +106,15 @@ class Transactions:
             return function()
         if turn is None:
             return self._run(function, what, has_key)
-        with self._turns.take(turn, wait_deadline(PATIENCE_SECONDS) - time.monotonic()):
+        # Without turns, of several threads that read a document only one could write it. Who waits
+        # too long goes on without, as other workers and games do.
+        lock, deadline = self._turns[hash(turn) % TURNS], wait_deadline(PATIENCE_SECONDS)
+        has_turn = lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        try:
             return self._run(function, what, has_key)
+        finally:
+            if has_turn:
+                lock.release()
 
     def find(self, read: Callable[[], Result | None]) -> Result | None:
         """Return what a plain read finds; only a majority can tell that there is nothing."""
@@ -147,16 +155,24 @@ class Transactions:
             transaction = Transaction(session)
             session.start_transaction(SNAPSHOT, MAJORITY)
             token = _current.set(transaction)
+            refusal: QuartermasterError | None = None
             try:
-                result = _result_of(function, transaction)
+                try:
+                    result = function()
+                except Unavailable:
+                    raise
+                except QuartermasterError as error:
+                    if transaction.has_written:
+                        raise
+                    refusal = error
                 _commit(session, transaction, deadline, has_key)
             except BaseException:
                 _abort(session)
                 raise
             finally:
                 _current.reset(token)
-        if isinstance(result, _Refusal):
-            raise result.error
+        if refusal:
+            raise refusal
         for step in transaction.after_commit:
             step()
         return result
@@ -195,24 +211,6 @@ class Transactions:
         for step in transaction.after_commit:
             step()
         return result
-
-
-class _Refusal:
-    """Why a function has refused a change."""
-
-    def __init__(self, error: QuartermasterError) -> None:
-        self.error = error
-
-
-def _result_of(function: Callable[[], Result], transaction: Transaction) -> Any:
-    try:
-        return function()
-    except Unavailable:
-        raise
-    except QuartermasterError as error:
-        if transaction.has_written:
-            raise
-        return _Refusal(error)
 
 
 def _commit(

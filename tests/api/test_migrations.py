@@ -5,6 +5,7 @@ import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, OperationFailure
 
 import config
@@ -166,13 +167,14 @@ def test_a_write_counts_as_made_only_where_a_majority_has_it(codes, unconfirmed,
     assert has_only_duplicate_keys(error) is is_fine
 
 
-def test_an_import_that_no_majority_confirms_says_so(real_db):
-    def unconfirmed(*_):
+def test_an_import_that_no_majority_confirms_says_so(real_db, monkeypatch):
+    def unconfirmed(*_, **__):
         late = {"code": 64, "errmsg": "waiting for replication timed out"}
         raise BulkWriteError({"writeErrors": [], "writeConcernErrors": [late]})
 
+    monkeypatch.setattr(Collection, "insert_many", unconfirmed)
     with pytest.raises(Conflict, match="waiting for replication timed out"):
-        bulk._store_batch(unconfirmed, real_db.players, [{}])
+        list(bulk.insert(real_db.players, [{}]))
 
 
 def test_a_token_of_a_program_before_the_password_version_had_its_name_is_void(app, world, db):

@@ -58,7 +58,7 @@ def large_app(mongodb_uri):
     )
     app = create_app(settings)
     storage = service(app, Storage)
-    for _ in bulk.add_missing(storage.db.players, crowd(datetime.now(timezone.utc))):
+    for _ in bulk.insert(storage.db.players, crowd(datetime.now(timezone.utc)), skips_known=True):
         pass
     init_database(storage.db, COLLECTIONS)
     yield app
@@ -348,7 +348,7 @@ def catalogue(large_app):
         )
         for number in range(OBJECTS)
     )
-    for _ in bulk.add_missing(db.objects, made):
+    for _ in bulk.insert(db.objects, made, skips_known=True):
         pass
     return db
 

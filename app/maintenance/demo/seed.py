@@ -37,7 +37,7 @@ def seed_world(storage: Storage, passwords: Passwords, players: int, users: int)
         ("guilds", world.guilds(players), len(GUILD_NAMES)),
     ):
         with progress(f"Writing {kind}", length) as advance:
-            for count in bulk.add_missing(storage.db[kind], documents):
+            for count in bulk.insert(storage.db[kind], documents, skips_known=True):
                 advance(count)
     init_database(storage.db, COLLECTIONS)
 

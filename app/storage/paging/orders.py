@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -13,11 +12,10 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
-from app.core.errors import InvalidCursor
 from app.core.types import Document
+from app.storage.paging.newest_first import digest, within
 from app.storage.schema.plan import sort_keys
 
-DIGEST_BYTES = 8
 # Positions keep dates beyond year 9999 as stored; the storage client clamps them.
 AS_STORED: CodecOptions[Document] = CodecOptions(
     tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
@@ -45,7 +43,9 @@ class Order(NamedTuple):
 
     def position(self, list_name: str, document: Document) -> bytes:
         """Return the position of a document in a list with this order."""
-        return self._digest(list_name) + bson.encode({n: document.get(n) for n in self.names})
+        return digest((list_name, self.sort)) + bson.encode(
+            {n: document.get(n) for n in self.names}
+        )
 
     def has_one_position(self, keys: Document) -> bool:
         """Return whether sort keys have a unique position: no arrays, and the last key is a string.
@@ -63,9 +63,7 @@ class Order(NamedTuple):
         A comparison in MongoDB only matches values of the same BSON type, so each type that sorts
         after it has its own range.
         """
-        if position[:DIGEST_BYTES] != self._digest(list_name):
-            raise InvalidCursor("Belongs to another list, order or search.")
-        keys = bson.decode(position[DIGEST_BYTES:], AS_STORED)
+        keys = bson.decode(within((list_name, self.sort), position), AS_STORED)
         ranges: list[Document] = []
         equal: Document = {}
         for name, direction in self.sort:
@@ -74,14 +72,6 @@ class Order(NamedTuple):
             ranges += [{**equal, name: condition} for condition in following]
             equal[name] = {"$eq": keys[name]}
         return ranges
-
-    def _digest(self, list_name: str) -> bytes:
-        """Return a digest of the list and its sort fields, to refuse positions of other lists.
-
-        A digest, because a search text may be long.
-        """
-        identity = repr((list_name, list(self.sort))).encode()
-        return hashlib.blake2b(identity, digest_size=DIGEST_BYTES).digest()
 
 
 def order(held_by: str, *keys: str) -> Order:

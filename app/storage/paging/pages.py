@@ -18,8 +18,6 @@ from app.storage.paging.totals import Total
 Fields = Mapping[str, Any]
 
 NAME_TAILS = "name_tails"
-# How often a page is read again after a concurrent change.
-TRIES = 3
 # How many times the average distance between matches a scan of names may take.
 SCANNED = 4
 # How many names a scan may take if it is unknown how many match.
@@ -151,37 +149,27 @@ class Pages:
     def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
 
-        If a document moves during the index scan, it may appear twice; then the page is read again.
+        If a document moves during the index scan, it appears twice, and is returned once.
         """
         order, fields, where, index, _ = listing
-        for _ in range(TRIES):
-            limits = window.start, window.limit
-            found = self._find(self._collection, where, fields, order, *limits, index)
-            once: Document = {}
-            for document in found:
-                once.setdefault(document["_id"], document)
-            if len(once) == len(found):
-                break
-        return list(once.values())
+        limits = window.start, window.limit
+        found = self._find(self._collection, where, fields, order, *limits, index)
+        return list({document["_id"]: document for document in found}.values())
 
     def _read_by_keys(self, total: int, window: Window, listing: Listing) -> Page:
         """Choose the keys of a page in an index, then fetch only these documents.
 
-        A document that moves meanwhile is returned once, with its new values, in order. A document
-        that is deleted meanwhile leaves a gap, and a short page would look like the last one, so
-        the keys are chosen again.
+        A document that moves meanwhile is returned once, with its new values, in order. One that is
+        deleted meanwhile is left out.
         """
         order, unique = listing.order, listing.order.unique
         name = f"{self._collection.name} {listing.name}"
-        for _ in range(TRIES):
-            keys = self._choose(window, listing, name)
-            chosen = keys[: window.limit]
-            of_these = {unique: {"$in": [key.get(unique) for key in chosen]}}
-            values = self._find(
-                self._collection, of_these, listing.fields, order, 0, len(chosen), {unique: 1}
-            )
-            if len(values) == len(chosen):
-                break
+        keys = self._choose(window, listing, name)
+        chosen = keys[: window.limit]
+        of_these = {unique: {"$in": [key.get(unique) for key in chosen]}}
+        values = self._find(
+            self._collection, of_these, listing.fields, order, 0, len(chosen), {unique: 1}
+        )
         is_last = len(keys) <= window.limit
         return Page(total, values, None if is_last else order.position(name, chosen[-1]))
 

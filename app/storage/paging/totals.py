@@ -14,13 +14,8 @@ from pymongo.errors import PyMongoError
 
 from app.core.types import Document
 
-# How long a measurement is valid.
-DRIFT_SECONDS = 600
-# How long a measurement is valid if concurrent writes disturbed it.
-ROUGH_SECONDS = 30
-TRIES = 3
-# How long to wait for a measurement by another thread.
-PATIENCE_SECONDS = 2.0
+# How long a measurement is valid, and how long if concurrent writes disturbed it.
+DRIFT_SECONDS, ROUGH_SECONDS = 600, 30
 
 
 def cached_number(
@@ -36,7 +31,7 @@ class Measured(NamedTuple):
     """The error of MongoDB's counter, the servers it was measured on, and its expiry."""
 
     error: int = 0
-    servers: frozenset[Any] = frozenset()
+    servers: frozenset[Any] | None = None
     until: float = float("-inf")
 
 
@@ -66,52 +61,33 @@ class Total:
         return self._collection.count_documents({})
 
     def _estimate(self) -> int:
-        client = self._collection.database.client
-        for _ in range(TRIES):
-            servers = writable_servers(client)
-            if servers:
-                self._correct(servers)
-            count = self._collection.estimated_document_count()
-            # The first operation connects, and there may have been an election meanwhile.
-            if servers == writable_servers(client):
-                break
-        return count - self._measured.error
-
-    def _correct(self, servers: frozenset[Any]) -> None:
-        """Measure the counter's error again if it is stale or from other servers."""
-        if self._is_measured(servers):
-            return
-        # While another thread measures, a stale error of the same servers is still used.
-        is_other = self._measured.servers != servers
-        if self._measuring.acquire(timeout=PATIENCE_SECONDS if is_other else 0):
-            try:
-                if not self._is_measured(servers):
-                    self._measured = self._measure(servers)
-            finally:
-                self._measuring.release()
+        servers = writable_servers(self._collection.database.client)
+        if not self._is_measured(servers):
+            # While another thread measures, a stale error of the same servers is still used.
+            is_other = servers != self._measured.servers
+            if self._measuring.acquire(blocking=is_other):
+                try:
+                    if not self._is_measured(servers):
+                        self._measured = self._measure(servers)
+                finally:
+                    self._measuring.release()
+        return self._collection.estimated_document_count() - self._measured.error
 
     def _is_measured(self, servers: frozenset[Any]) -> bool:
         measured = self._measured
         return measured.servers == servers and self._clock() < measured.until
 
     def _measure(self, servers: frozenset[Any]) -> Measured:
-        """Compare the counter with a real count; retry if a concurrent write disturbed it."""
-        is_known = self._measured.servers == servers
-        error, seconds = self._measured.error, ROUGH_SECONDS
-        for _ in range(TRIES):
-            before = self._collection.estimated_document_count()
-            try:
-                count = self._collection.count_documents({}, hint="_id_")
-            except PyMongoError as fault:
-                if not fault.timeout:
-                    raise
-                # Too many to count in time, or the server has just started with a cold cache.
-                seconds = DRIFT_SECONDS if is_known else ROUGH_SECONDS
-                break
-            error = before - count
-            if self._collection.estimated_document_count() == before:
-                seconds = DRIFT_SECONDS
-                break
+        """Compare the counter with a real count, unless there are too many to count in time."""
+        error, seconds = self._measured.error, DRIFT_SECONDS
+        before = self._collection.estimated_document_count()
+        try:
+            error = before - self._collection.count_documents({}, hint="_id_")
+            if self._collection.estimated_document_count() != before:
+                seconds = ROUGH_SECONDS
+        except PyMongoError as fault:
+            if not fault.timeout:
+                raise
         return Measured(error, servers, self._clock() + seconds)
 
 

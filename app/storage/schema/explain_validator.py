@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 Shape = Mapping[str, Any]
 
-# MongoDB's names for the Python types. int and long are not distinguished.
+# MongoDB's names for the Python types.
 KINDS: dict[type, str] = {
     str: "string",
     bool: "bool",
@@ -46,10 +45,12 @@ class Fault(NamedTuple):
 
 def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
     """Yield the faults of a value."""
-    kind = kind_of(value)
-    wanted = shape.get("bsonType")
-    if wanted and kind not in _kinds(wanted if isinstance(wanted, str) else tuple(wanted)):
-        yield Fault(where, f"is {WORDS.get(kind, kind)}, not {_named(wanted)}")
+    kind, wanted = kind_of(value), shape.get("bsonType", ())
+    # int and long are not distinguished.
+    kinds = [wanted] if isinstance(wanted, str) else [name for name in wanted if name != "long"]
+    if kinds and kind not in kinds:
+        wanted_words = " or ".join(WORDS[name] for name in kinds)
+        yield Fault(where, f"is {WORDS.get(kind, kind)}, not {wanted_words}")
     elif kind == "object":
         yield from _in_map(shape, value, f"{where}." if where else "")
     elif kind == "array":
@@ -63,23 +64,10 @@ def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
 
 def kind_of(value: Any) -> str:
     """Return MongoDB's name for a value's type; for other types, the name of the class."""
-    kind = KINDS.get(type(value))
-    if kind is None:
-        name = type(value).__name__
-        kind = next((k for t, k in KINDS.items() if isinstance(value, t)), None)
-        kind = kind or DRIVER_KINDS.get(name, name)
-    return kind
-
-
-@functools.cache
-def _kinds(wanted: str | tuple[str, ...]) -> frozenset[str]:
-    names = (wanted,) if isinstance(wanted, str) else wanted
-    return frozenset("int" if name == "long" else name for name in names)
-
-
-def _named(wanted: str | list[str]) -> str:
-    kinds = [wanted] if isinstance(wanted, str) else wanted
-    return " or ".join(WORDS[kind] for kind in kinds if kind != "long")
+    name = type(value).__name__
+    # The first type that fits: a bool is an int as well.
+    found = (kind for type_, kind in KINDS.items() if isinstance(value, type_))
+    return next(found, DRIVER_KINDS.get(name, name))
 
 
 def _in_map(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Fault]:

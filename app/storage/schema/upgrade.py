@@ -76,7 +76,6 @@ EMPTY_FIELDS: Document = {
     "Reason": None,
     "Arguments": {},
 }
-ONE_REQUEST = ("IdempotencyKey", "Fingerprint", "Answer")
 # What only one entry may have, with the fields that identify it.
 UNIQUE = (("IdempotencyKey", "Subject.Id", "Subject.Kind"), ("Undoes",))
 
@@ -166,11 +165,11 @@ def _move_entries(db: Database[Document]) -> None:
 
 def _archive(db: Database[Document], kept: timedelta | None) -> datetime:
     """Insert into history what is only in Journals; return the time of the oldest entry there."""
-    oldest, erased = LATEST, _erased_ids(db)
+    oldest = LATEST
     for _, documents in _with_journals(db):
         entries = [entry for document in documents for entry in _entries_of(document)]
         new = [
-            history_document(_without_erased(entry, erased), kept if entry["At"] < LATEST else None)
+            history_document(entry, kept if entry["At"] < LATEST else None)
             for entry, is_there in _with_unique_ids(db, entries)
             if not is_there
         ]
@@ -263,35 +262,6 @@ def _expiry_of_history(db: Database[Document]) -> timedelta | None:
     """Return for how long the older release kept history, as its newest entries say."""
     newest = db["history"].find_one({}, ["At", "ExpiresAt"], sort=[("$natural", -1)]) or {}
     return newest["ExpiresAt"] - newest["At"] if "ExpiresAt" in newest else None
-
-
-def _erased_ids(db: Database[Document]) -> set[str]:
-    """Return the ids of erased people, and of what belonged to them."""
-    found = db["erasures"].find({}, ["Players", "Bags"])
-    return {id_ for record in found for id_ in (record["_id"], *record["Players"], *record["Bags"])}
-
-
-def _without_erased(entry: Document, erased: set[str]) -> Document:
-    """Return an entry without the names of erased people.
-
-    It may have been written by a worker that had the person cached, and was killed.
-    """
-    if _id_in(entry["By"], "UserId", erased):
-        nameless = {"UserId": entry["By"]["UserId"], "Name": None}
-        entry = {**entry, "By": nameless, "RequestId": None}
-    if _id_in(entry.get("ApprovedBy"), "UserId", erased):
-        entry = {**entry, "ApprovedBy": {**entry["ApprovedBy"], "Name": None}}
-    if _id_in(entry["Subject"], "Id", erased):
-        empty: Document = {"Reason": None, "Arguments": {}, "RequestId": None, "Changes": []}
-        nameless = {**entry["Subject"], "Name": None}
-        entry = {**entry, "Subject": nameless, **empty, "IsErased": True}
-        entry = {name: value for name, value in entry.items() if name not in ONE_REQUEST}
-    return entry
-
-
-def _id_in(person: Any, name: str, erased: set[str]) -> bool:
-    id_ = person.get(name) if isinstance(person, dict) else None
-    return isinstance(id_, str) and id_ in erased
 
 
 def _drop_fields(db: Database[Document]) -> None:
