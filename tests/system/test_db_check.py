@@ -250,11 +250,11 @@ def test_what_may_be_a_fault_is_noted(check, real_db):
 class Overtaken(Changes):
     """Somebody else writes after a repair has read its document, and before it writes."""
 
-    def decide(self, *arguments):
+    def decide_on(self, *arguments):
         if write := next(self.writes, None):
             with ThreadPoolExecutor(1) as other:
                 other.submit(write).result()
-        return super().decide(*arguments)
+        return super().decide_on(*arguments)
 
 
 @pytest.mark.parametrize("times", [1, 3])
