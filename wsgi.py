@@ -7,7 +7,7 @@ from app.core import metrics
 from app.http import logs
 from app.http.context import SERVICES
 from app.server import resources
-from app.storage.chores import Chores
+from app.storage.background import Chores
 from app.storage.events import Feed
 from app.storage.schema.preparation import Preparation
 

@@ -34,7 +34,7 @@ from app.players.items.store import Bags, Catalogue
 from app.players.store import Players
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
-from app.storage.chores import Chores
+from app.storage.background import Chores
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.limits import DAY, HOUR, MINUTE, Budgets, Limit, Limits, Marks

@@ -42,15 +42,13 @@ from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.players.store import Players
+from app.storage.background import Background
 from app.storage.changes import Wanted
-from app.storage.chores import Chores
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 
 log = logging.getLogger("quartermaster")
 
-# How often an idle worker looks for batches.
-LOOK_SECONDS = 1.0
 # How long a worker carries out one batch before it looks at the others, and how long a caller of
 # advance waits.
 SECONDS = 2.0
@@ -101,14 +99,16 @@ class _Failed(Exception):
     """The transaction of a portion was ended by an error, which one of its rows may have caused."""
 
 
-class BatchWorker(Chores):
+class BatchWorker(Background):
+    failure = "Batches cannot continue"
+
     def __init__(
         self,
         context: Callable[[], AbstractContextManager[object]],
         is_ready: Callable[[], bool],
         places: int,
     ) -> None:
-        super().__init__([self.work], is_ready, LOOK_SECONDS)
+        super().__init__(is_ready)
         # Rows look up their services in the application context.
         self._context = context
         # Limits how many threads of a worker wait for batches, so that the others serve requests.
@@ -123,6 +123,9 @@ class BatchWorker(Chores):
                 self.sleep(PAUSE_SECONDS)
                 batch = batches.get(batch["_id"])
         return batch
+
+    def step(self) -> float | None:
+        return 0.0 if self.work() else None
 
     def work(self) -> bool:
         """Work on each started batch for some seconds; return whether there was anything to do."""
@@ -158,13 +161,13 @@ class BatchWorker(Chores):
         run = Run(batch["_id"], lease, origin._replace(reason=batch["Reason"]), allowances)
         end, size = time.monotonic() + SECONDS, MOST_AT_ONCE
         try:
-            while size and time.monotonic() < end and not self._ended.is_set():
+            while size and time.monotonic() < end and not self.ended.is_set():
                 began = time.monotonic()
                 most = _carry_out_some(run, size)
                 took = time.monotonic() - began
                 size = min(most, max(1, size // 2)) if took > LONGEST_SECONDS else most
                 # Other requests do not wait longer for the GIL and for MongoDB.
-                if size and storage.requests_at_work():
+                if size and storage.places.in_use:
                     self.sleep(min(took, LONGEST_SECONDS))
         finally:
             batches.release(batch["_id"], lease)

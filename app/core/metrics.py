@@ -11,7 +11,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -114,19 +114,20 @@ INITIAL_LABELS: dict[Any, tuple[str, ...]] = {
 }
 
 _exposed = REGISTRY
-# Caches: looking up a labelled child costs more than incrementing it.
-_request_meters: dict[tuple[str, str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
-_operation_observers: dict[tuple[str, str], Callable[[float], None]] = {}
 
 
 def record_request(route: str | None, method: str, status: int, seconds: float) -> None:
-    key = (route or NONE, method if method in METHODS else OTHER, status)
-    meters = _request_meters.get(key)
-    if meters is None:
-        count, observe = REQUESTS.labels(*key).inc, REQUEST_SECONDS.labels(*key[:2]).observe
-        meters = _request_meters[key] = (count, observe)
-    meters[0]()
-    meters[1](seconds)
+    count, observe = _request_meters(route or NONE, method if method in METHODS else OTHER, status)
+    count()
+    observe(seconds)
+
+
+@cache  # looking up a labelled child costs more than incrementing it
+def _request_meters(
+    route: str, method: str, status: int
+) -> tuple[Callable[[], None], Callable[[float], None]]:
+    count = REQUESTS.labels(route, method, status).inc
+    return count, REQUEST_SECONDS.labels(route, method).observe
 
 
 def request_totals() -> tuple[int, int, dict[float, int]]:
@@ -156,12 +157,10 @@ def _samples_of(metric: Counter | Histogram, suffix: str) -> Iterator[Any]:
                 yield sample
 
 
-def record_operation(operation: str, collection: str, seconds: float) -> None:
-    key = (operation, collection)
-    observe = _operation_observers.get(key)
-    if observe is None:
-        observe = _operation_observers[key] = MONGODB_SECONDS.labels(*key).observe
-    observe(seconds)
+@cache
+def operation_observer(operation: str, collection: str) -> Callable[[float], None]:
+    observe: Callable[[float], None] = MONGODB_SECONDS.labels(operation, collection).observe
+    return observe
 
 
 def exposition() -> bytes:
@@ -179,8 +178,8 @@ def share(folder: str | None) -> None:
     # Drop the values that the fork copied from the master.
     for metric in _LABELLED:
         metric.clear()
-    _request_meters.clear()
-    _operation_observers.clear()
+    _request_meters.cache_clear()
+    operation_observer.cache_clear()
     if folder and _has_room(folder):
         os.environ[FOLDER_VARIABLE] = folder
         values.ValueClass = values.MultiProcessValue()

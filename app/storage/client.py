@@ -61,7 +61,8 @@ class Storage:
     def __init__(self, settings: Settings) -> None:
         self._lease: Lease | None = None
         self._selection_seconds = settings.MONGODB_SELECTION_SECONDS
-        self._places = DatabasePlaces(
+        # Of the requests of this worker that use the database.
+        self.places = DatabasePlaces(
             settings.THREADS, partial(pymongo.timeout, settings.MONGODB_OPERATION_SECONDS)
         )
         uri = settings.MONGODB_URI
@@ -92,15 +93,7 @@ class Storage:
 
     def request_scope(self, arrived_at: float, request_id: str = "") -> RequestScope:
         """Return the scope of a request, given its monotonic arrival time and its id."""
-        return RequestScope(self._places, arrived_at, request_id)
-
-    def requests_at_work(self) -> int:
-        """Return how many requests of this worker are using the database."""
-        return self._places.in_use
-
-    def refuse_requests(self, refuse: bool) -> None:
-        """Start or stop refusing database access of requests, for another schema version."""
-        self._places.is_closed = refuse
+        return RequestScope(self.places, arrived_at, request_id)
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""

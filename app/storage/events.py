@@ -13,9 +13,7 @@ history was restored, the worker looks for what the log lacks, and begins a new 
 
 from __future__ import annotations
 
-import atexit
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +31,7 @@ from pymongo.read_preferences import ReadPreference
 
 from app.core.changes import KINDS
 from app.core.types import Document
+from app.storage.background import Background
 from app.storage.client import LONG_WORK_SECONDS, Storage
 from app.storage.errors import explain
 from app.storage.history import HISTORY
@@ -199,42 +198,28 @@ class EventLog:
         self._db[LOCKS.name].update_one(LEASE, update, upsert=True)
 
 
-class Feed:
+class Feed(Background):
     """The thread of a worker that appends new entries to the log while it has the lease."""
 
+    failure = "The events cannot be continued"
+    pause = RENEW_SECONDS
+
     def __init__(self, storage: Storage, is_ready: Callable[[], bool] = lambda: True) -> None:
+        super().__init__(is_ready)
         self._storage = storage
-        self._is_ready = is_ready
         self._log = EventLog(storage.db)
         self._history = _committed(storage.db[HISTORY.name])
         self._locks = storage.db[LOCKS.name]
         self._name = str(ObjectId())
-        self._ended = threading.Event()
-
-    def begin(self) -> None:
-        threading.Thread(target=self._run, name="feed", daemon=True).start()
-        atexit.register(self.end)
 
     def end(self) -> None:
         """Stop, and let another worker take over at once."""
-        self._ended.set()
-        atexit.unregister(self.end)
+        super().end()
         with suppress(PyMongoError), pymongo.timeout(LAST_SECONDS):
             mine = {**LEASE, "By": self._name}
             self._locks.update_one(mine, {"$set": {"Until": self._storage.clock.now()}})
 
-    def _run(self) -> None:
-        while not self._ended.wait(RENEW_SECONDS):
-            try:
-                if self._is_ready():
-                    self._lead()
-            except PyMongoError as error:
-                level = logging.WARNING if explain(error) else logging.ERROR
-                log.log(level, "The events wait for the database, will retry: %s", error)
-            except Exception:  # the thread must survive: the next try may succeed
-                log.exception("New entries could not be added to the events, will retry.")
-
-    def _lead(self) -> None:
+    def step(self) -> None:
         """Append new entries for as long as this worker has the lease."""
         if not self._renew():
             return
@@ -246,7 +231,7 @@ class Feed:
         # mongomock has no change streams, and so no start.
         is_followed = start and self._follow(last["_id"], start)
         # A restore drops history.
-        if not is_followed and self._is_ready():
+        if not is_followed and self.is_ready():
             self.catch_up()
 
     def _renew(self, **position: Any) -> bool:
@@ -267,7 +252,7 @@ class Feed:
         renewed, pause = time.monotonic(), COLLECT_SECONDS
         try:
             with self._history.watch(INSERTS, **options) as stream:
-                while stream.alive and self._is_ready() and not self._ended.wait(pause):
+                while stream.alive and self.is_ready() and not self.ended.wait(pause):
                     new: list[str] = []
                     while len(new) < MOST_ENTRIES and (change := stream.try_next()):
                         new.append(change["documentKey"]["_id"])

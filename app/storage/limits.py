@@ -144,10 +144,7 @@ class Limits:
     def count_request(self, caller_id: str) -> None:
         """Count a request of a caller, or raise RateLimited."""
         for kind, name in self._names({"requests": caller_id}):
-            try:
-                self._counter.take(name, self._limits[kind])
-            except PyMongoError as error:
-                log.warning("A request could not be counted, so it is allowed: %s", error)
+            self._counter.take(name, self._limits[kind])
 
     def _names(self, of: dict[str, str]) -> list[tuple[str, str]]:
         return [(kind, f"{kind} {name}") for kind, name in of.items() if kind in self._limits]

@@ -77,7 +77,7 @@ class CommandMetrics(CommandListener):
 
     def _ended(self, event: CommandSucceededEvent | CommandFailedEvent, has_failed: bool) -> None:
         collection = self._collections.pop(event.request_id, "")
-        metrics.record_operation(event.command_name, collection, event.duration_micros / 1e6)
+        metrics.operation_observer(event.command_name, collection)(event.duration_micros / 1e6)
         # A duplicate key is not a failure of the database.
         if has_failed:
             metrics.MONGODB_FAILURES.labels(event.command_name, collection).inc()

@@ -240,7 +240,7 @@ def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, bat
         return started()
 
     batches.find_waiting = fail_once
-    worker._is_ready = lambda: True
+    worker.is_ready = lambda: True
     send(f"/{batch['Id']}/run")
     worker.begin()
     try:
@@ -248,5 +248,5 @@ def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, bat
     finally:
         worker.end()
         atexit.unregister(worker.end)
-    assert not worker._thread.is_alive()
+    assert not worker.thread.is_alive()
     assert held(db) == [5, 5, 5]

@@ -438,8 +438,8 @@ def test_a_request_at_the_database_is_seen(app, world, db):
     storage = service(app, Storage)
     with storage.request_scope(monotonic()):
         with at_database():
-            assert storage.requests_at_work() == 1
-        assert storage.requests_at_work() == 0
+            assert storage.places.in_use == 1
+        assert storage.places.in_use == 0
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -447,7 +447,7 @@ def test_beside_others_a_worker_rests_between_portions(app, world, db, others, m
     batch = plan(app, rows_for([world.add_player() for _ in range(MOST_AT_ONCE + 1)]))
     rests = []
     service(app, BatchWorker).sleep = rests.append
-    monkeypatch.setattr(service(app, Storage), "requests_at_work", lambda: others)
+    monkeypatch.setattr(service(app, Storage).places, "in_use", others)
     run(app, batch)
     assert len(rests) == 2 * others
     assert set(held(db).values()) == {1}

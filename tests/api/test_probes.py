@@ -8,6 +8,7 @@ import pytest
 
 import config
 from app.core.errors import Unavailable
+from app.core.request_scope import DatabasePlaces
 from app.database import COLLECTIONS
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
@@ -102,7 +103,7 @@ def test_a_worker_is_ready_when_the_role_that_limits_power_exists(make_app, real
 
 def test_a_worker_begins_to_serve_when_it_is_ready_if_its_database_is(real_storage):
     storage = SimpleNamespace(
-        db=real_storage.client["prepared"], ping=lambda: None, refuse_requests=lambda _: None
+        db=real_storage.client["prepared"], ping=lambda: None, places=DatabasePlaces(1)
     )
     init_database(storage.db, COLLECTIONS)
     prepared = Preparation(storage, COLLECTIONS)
@@ -149,7 +150,7 @@ def test_what_stands_in_the_way_of_preparing_is_said_once_and_tried_again(real_s
     storage = SimpleNamespace(
         db=FailingAtFirst(real_storage.client["hindered"], failures=4),
         ping=lambda: None,
-        refuse_requests=lambda _: None,
+        places=DatabasePlaces(1),
     )
     prepared = Preparation(storage, COLLECTIONS, pause=0.0)
     prepared.begin()

@@ -5,12 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
 import pytest
-from pymongo.errors import ServerSelectionTimeoutError
 
 from app.core.errors import RateLimited
 from app.storage.client import Storage
 from app.storage.limits import MINUTE, Limit, Limits
-from tests.applications import replace_service, service, storage_with
+from tests.applications import replace_service, service
 
 PLAYERS = "/api/v1/players"
 
@@ -53,18 +52,6 @@ def test_by_default_nobody_is_counted(app, db):
     for _ in range(20):
         limits.count_request("somebody")
     assert db.quotas.count_documents({}) == 0
-
-
-def test_without_its_counts_requests_are_let_through(app, client, as_role, caplog):
-    class Away:
-        def find_one_and_update(self, *_, **__):
-            raise ServerSelectionTimeoutError("away")
-
-    away = storage_with(service(app, Storage), quotas=Away())
-    replace_service(app, requests_a_minute(3, away))
-    headers = as_role()
-    assert [client.get(PLAYERS, headers=headers).status_code for _ in range(5)] == [200] * 5
-    assert "could not be counted" in caplog.text
 
 
 def test_the_count_is_exact_however_many_come_at_once(real_storage, real_db):

@@ -110,7 +110,7 @@ class Preparation:
             except InvalidOperation:  # the client is closed
                 return
             except UnfitDatabase as error:
-                self._storage.refuse_requests(True)
+                self._storage.places.is_closed = True
                 self._fault = str(error)
             except Exception as error:  # the thread must survive: the next try may succeed
                 self._fault = NOT_PREPARED
@@ -150,6 +150,6 @@ class Preparation:
             log.warning(
                 "This account may not prepare the database; run db init with another account."
             )
-        self._storage.refuse_requests(False)
+        self._storage.places.is_closed = False
         note_ready()
         return None
