@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from typing import Any
 
 import bson
@@ -87,7 +87,7 @@ def insert(
     """
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
-        for batch in portions(documents, BATCH, BATCH_BYTES):
+        for batch in batches(documents, BATCH, BATCH_BYTES):
             if pending:
                 yield pending.result()
             pending = pool.submit(_insert, collection, batch, skips_known)
@@ -139,21 +139,17 @@ def read_all(
         yield from found.batch_size(BATCH)
 
 
-def portions(documents: Iterable[Any], most: int, most_bytes: int) -> Iterator[list[Any]]:
-    """Yield a few large documents at a time, or many small ones."""
+def batches(
+    items: Iterable[Any], size: int = BATCH, most_bytes: float = math.inf
+) -> Iterator[list[Any]]:
+    """Yield some items at a time, fewer if they are large documents."""
     batch: list[Any] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += len(document.raw) if isinstance(document, RawBSONDocument) else 0
-        if len(batch) >= most or size >= most_bytes:
+    weight = 0
+    for item in items:
+        batch.append(item)
+        weight += len(item.raw) if isinstance(item, RawBSONDocument) else 0
+        if len(batch) >= size or weight >= most_bytes:
             yield batch
-            batch, size = [], 0
+            batch, weight = [], 0
     if batch:
-        yield batch
-
-
-def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
         yield batch

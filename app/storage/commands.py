@@ -17,22 +17,23 @@ from app.core.types import Document
 from app.storage.transactions import current_transaction
 
 
+def _options(of: Database[Document] | Collection[Document]) -> tuple[Any, ...]:
+    return of.codec_options, of.read_preference, of.write_concern, of.read_concern
+
+
 class OurDatabase(Database[Document]):
     def __getitem__(self, name: str) -> Collection[Document]:
         return OurCollection(self, name)
 
     def with_options(self, *args: Any, **kwargs: Any) -> Any:
-        of = super().with_options(*args, **kwargs)
-        options = of.codec_options, of.read_preference, of.write_concern, of.read_concern
-        return OurDatabase(self.client, self.name, *options)
+        return OurDatabase(self.client, self.name, *_options(super().with_options(*args, **kwargs)))
 
 
 class OurCollection(Collection[Document]):
     """A command listener could not do this: it sees each command after its encoding."""
 
     def with_options(self, *args: Any, **kwargs: Any) -> Any:
-        of = super().with_options(*args, **kwargs)
-        options = of.codec_options, of.read_preference, of.write_concern, of.read_concern
+        options = _options(super().with_options(*args, **kwargs))
         return OurCollection(self.database, self.name, False, *options)
 
 

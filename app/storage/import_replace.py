@@ -18,7 +18,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 from app.core.changes import BOOKKEEPING, Intent, SubjectKind, field_changes, within_size
 from app.core.errors import Busy
 from app.core.types import Document
-from app.storage.bulk import not_written, portions
+from app.storage.bulk import batches, not_written
 from app.storage.changes import Changes
 from app.storage.client import Storage
 from app.storage.fence import require_not_erased
@@ -44,7 +44,7 @@ class Replacer(Changes):
 
     def replace_all(self, documents: Iterable[Any]) -> Iterator[int]:
         """Insert documents or replace those with the same id; yield the size of each portion."""
-        for portion in portions(documents, PORTION, PORTION_BYTES):
+        for portion in batches(documents, PORTION, PORTION_BYTES):
             yield from self._write_portion(portion)
 
     def _write_portion(self, portion: list[Any]) -> Iterator[int]:

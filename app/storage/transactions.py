@@ -44,8 +44,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
 LAST_SECONDS = 0.5
 # A separate generator: using the shared one would disturb code that has seeded it.
 _jitter = random.Random()  # nosec B311 # noqa: S311 (nothing secret about a pause)
-# Somebody else has just stored the same key or name. One of the next runs finds it by reading.
-MOST_DUPLICATES = 10
 DUPLICATE_KEY, WRITE_CONFLICT = 11000, 112
 # Documents of one turn share a lock, and sometimes others with them.
 TURNS = 256
@@ -127,20 +125,18 @@ class Transactions:
     def _run_until_deadline(
         self, function: Callable[[], Result], what: str, has_key: bool
     ) -> Result:
-        deadline, pause, duplicates = wait_deadline(PATIENCE_SECONDS), FIRST_PAUSE, 0
+        deadline, pause = wait_deadline(PATIENCE_SECONDS), FIRST_PAUSE
         while True:
             try:
                 return self._try(function, deadline, has_key)
             except RunAgain:
                 continue
             except PyMongoError as error:
+                # Of a duplicate, somebody has just stored the key or name; the next run finds it.
+                is_transient = error.has_error_label("TransientTransactionError")
                 if lacks_sessions(error):
                     self._drop_connection()
-                elif is_duplicate(error):
-                    duplicates += 1
-                    if duplicates > MOST_DUPLICATES:
-                        raise
-                elif not error.has_error_label("TransientTransactionError"):
+                elif not (is_transient or is_duplicate(error)):
                     raise
                 if time.monotonic() >= deadline or error.timeout:
                     if isinstance(error, OperationFailure) and error.code == WRITE_CONFLICT:

@@ -188,14 +188,14 @@ def test_nobody_is_imported_who_is_erased_meanwhile(quartermaster, real_db, tmp_
         ],
     )
     for record in records:
-        validated = import_replace.portions
+        validated = import_replace.batches
 
         def late(*arguments, record=record, validated=validated):
             real_db.erasures.insert_one(record)
             return validated(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(import_replace, "portions", late)
+            patch.setattr(import_replace, "batches", late)
             refused = quartermaster("import", "players", file)
         assert (refused.exit_code, real_db.players.count_documents({})) == (1, 0)
         assert refused.stderr == "Error: This belongs to a person who is being erased.\n"
