@@ -150,7 +150,8 @@ class Changes:
         where = self._where(key)
         entries = self._entries.with_key(intent.key, self._kind.name, where.get("_id"))
         if entries and "_id" not in where:
-            then = [e for e in entries if _name_key_of(e["Subject"]) == where["NameKey"]]
+            names = {e["_id"]: name_key(str(e["Subject"].get("Name"))) for e in entries}
+            then = [e for e in entries if names[e["_id"]] == where["NameKey"]]
             # It may have another name since.
             now = self._documents.find_one(where, ["_id"]) or {}
             entries = then or [e for e in entries if e["Subject"]["Id"] == now.get("_id")]
@@ -379,10 +380,6 @@ def _owner_of(document: Document) -> Any:
     return document.get("UserId", document["_id"])
 
 
-def _name_key_of(subject: Document) -> str:
-    return name_key(str(subject.get("Name")))
-
-
 def projection_of(reads: tuple[str, ...]) -> Document:
     """Return the projection of what a change reads: whole fields, also of a path into a map."""
     return dict.fromkeys((*(path.partition(".")[0] for path in reads), *ALWAYS_READ), 1)
@@ -396,7 +393,7 @@ def update_of(old: Document, new: Mapping[str, Any], found: Sequence[Difference]
     whole_fields = {
         field
         for field, key, _, _ in found
-        if key is None or not _is_in_path(key) or not isinstance(old.get(field), dict)
+        if not key or "." in key or key.startswith("$") or not isinstance(old.get(field), dict)
     }
     update: Document = {}
     for field, key, _, after in found:
@@ -406,10 +403,6 @@ def update_of(old: Document, new: Mapping[str, Any], found: Sequence[Difference]
         else:
             update.setdefault("$set", {})[path] = value
     return update
-
-
-def _is_in_path(key: str) -> bool:
-    return bool(key) and "." not in key and not key.startswith("$")
 
 
 def fresh_version() -> int:

@@ -95,7 +95,10 @@ class Pages:
         matching = self._count(text, by_tail, most)
         listing = Listing(order, fields, by_tail, NAME_TAILS, text)
         is_unknown = most is not None and matching > most
-        is_common = is_unknown or self._is_common(matching, window)
+        # Whether scanning until enough names match is cheaper than sorting all matches: the scan
+        # reads about total / matching names for each match; the sort fetches every match.
+        wanted = window.start + window.limit
+        is_common = is_unknown or matching**2 > self._total.get() * wanted
         if order.names[0] == "NameKey":
             by_name = listing._replace(where=_like(text), hint=order.held_by)
             if is_common and self._is_early(by_name, window, None if is_unknown else matching):
@@ -209,13 +212,6 @@ class Pages:
             return []
         cursor = collection.find(where, fields, sort=list(order.sort)).hint(index)
         return list(cursor.skip(skip).limit(limit))
-
-    def _is_common(self, matching: int, window: Window) -> bool:
-        """Return whether scanning until enough names match is cheaper than sorting all matches.
-
-        The scan reads about total / matching names for each match; the sort fetches every match.
-        """
-        return matching**2 > self._total.get() * (window.start + window.limit)
 
 
 def _like(text: str) -> Document:

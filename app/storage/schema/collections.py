@@ -152,7 +152,12 @@ def _set_validator(db: Database[Document], plan: CollectionPlan) -> None:
 
 def _create_indexes(db: Database[Document], plan: CollectionPlan) -> None:
     collection = db[plan.name]
-    wanted = [one for one in plan.indexes if _is_known(db, one)]
+    wanted = list(plan.indexes)
+    if not isinstance(db.client, MongoClient):
+        # To mongomock, a partial index is a whole one.
+        unique = [one for one in wanted if one.document.get("unique")]
+        unfit = [one for one in unique if "partialFilterExpression" in one.document]
+        wanted = [one for one in wanted if one not in unfit]
     try:
         if wanted:
             collection.create_indexes(wanted)
@@ -161,12 +166,6 @@ def _create_indexes(db: Database[Document], plan: CollectionPlan) -> None:
             for index in wanted:
                 _drop_conflicting(collection, index)
         raise
-
-
-def _is_known(db: Database[Document], one: IndexModel) -> bool:
-    """Return whether the server knows such indexes: to mongomock, a partial one is a whole one."""
-    partial = one.document.get("unique") and "partialFilterExpression" in one.document
-    return not partial or isinstance(db.client, MongoClient)
 
 
 def _drop_conflicting(collection: Collection[Document], index: IndexModel) -> None:

@@ -45,7 +45,10 @@ class Fault(NamedTuple):
 
 def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
     """Yield the faults of a value."""
-    kind, wanted = kind_of(value), shape.get("bsonType", ())
+    name, wanted = type(value).__name__, shape.get("bsonType", ())
+    # The first type that fits: a bool is an int as well.
+    fitting = (kind for type_, kind in KINDS.items() if isinstance(value, type_))
+    kind = next(fitting, DRIVER_KINDS.get(name, name))
     # int and long are not distinguished.
     kinds = [wanted] if isinstance(wanted, str) else [name for name in wanted if name != "long"]
     if kinds and kind not in kinds:
@@ -54,52 +57,31 @@ def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
     elif kind == "object":
         yield from _in_map(shape, value, f"{where}." if where else "")
     elif kind == "array":
-        yield from _in_list(shape, value, where)
+        least, most = shape.get("minItems", 0), shape.get("maxItems", len(value))
+        if not least <= len(value) <= most:
+            yield Fault(where, f"has {len(value)} entries, not {least} to {most}")
+        for number, inner in enumerate(value):
+            yield from faults(shape.get("items", {}), inner, f"{where}.{number}")
     elif kind == "string":
         if "pattern" in shape and not re.search(shape["pattern"], value):
             yield Fault(where, "is not a lower-case guid")
     elif value is not None:
-        yield from _in_range(shape, value, where)
-
-
-def kind_of(value: Any) -> str:
-    """Return MongoDB's name for a value's type; for other types, the name of the class."""
-    name = type(value).__name__
-    # The first type that fits: a bool is an int as well.
-    found = (kind for type_, kind in KINDS.items() if isinstance(value, type_))
-    return next(found, DRIVER_KINDS.get(name, name))
+        if "minimum" in shape and value < shape["minimum"]:
+            yield Fault(where, f"is below {shape['minimum']}")
+        if "maximum" in shape and value > shape["maximum"]:
+            yield Fault(where, f"is above {shape['maximum']}")
 
 
 def _in_map(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Fault]:
     for name in shape.get("required", ()):
         if name not in value:
             yield Fault(path + name, MISSING)
-    properties = shape.get("properties", {})
-    patterns = shape.get("patternProperties", {})
+    properties, patterns = shape.get("properties", {}), shape.get("patternProperties", {})
     is_closed = shape.get("additionalProperties") is False
     for name, inner in value.items():
-        known = properties.get(name) or _by_pattern(patterns, name)
+        fitting = (known for pattern, known in patterns.items() if re.search(pattern, name))
+        known = properties.get(name) or next(fitting, None)
         if known is not None:
             yield from faults(known, inner, path + name)
         elif is_closed:
             yield Fault(path + name, "is not allowed there")
-
-
-def _by_pattern(patterns: Mapping[str, Shape], name: str) -> Shape | None:
-    return next((shape for pattern, shape in patterns.items() if re.search(pattern, name)), None)
-
-
-def _in_list(shape: Shape, value: list[Any], where: str) -> Iterator[Fault]:
-    least, most = shape.get("minItems", 0), shape.get("maxItems", len(value))
-    if not least <= len(value) <= most:
-        yield Fault(where, f"has {len(value)} entries, not {least} to {most}")
-    if "items" in shape:
-        for number, inner in enumerate(value):
-            yield from faults(shape["items"], inner, f"{where}.{number}")
-
-
-def _in_range(shape: Shape, value: Any, where: str) -> Iterator[Fault]:
-    if "minimum" in shape and value < shape["minimum"]:
-        yield Fault(where, f"is below {shape['minimum']}")
-    if "maximum" in shape and value > shape["maximum"]:
-        yield Fault(where, f"is above {shape['maximum']}")

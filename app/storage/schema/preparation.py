@@ -106,7 +106,8 @@ class Preparation:
                 if before:
                     self._fault = self._prepare()
                 else:
-                    self._find_restore()
+                    with suppress(ConnectionFailure, OperationFailure):  # requests notice
+                        migrations.refuse_unfinished_restore(self._storage.db)
             except InvalidOperation:  # the client is closed
                 return
             except UnfitDatabase as error:
@@ -120,10 +121,6 @@ class Preparation:
             if self._fault and self._fault != before:
                 log.error("This worker is not ready: %s", self._fault)
             time.sleep(self._pause)
-
-    def _find_restore(self) -> None:
-        with suppress(ConnectionFailure, OperationFailure):  # whoever needs the database notices
-            migrations.refuse_unfinished_restore(self._storage.db)
 
     def _prepare(self) -> str | None:
         """Prepare the database; return why the worker is not ready, or None."""
