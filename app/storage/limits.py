@@ -161,10 +161,7 @@ class Marks:
         """Set a mark, and return whether it is new."""
         ends = {"ExpiresAt": self._clock.now() + timedelta(seconds=seconds)}
         mark = {"$max": ends, "$setOnInsert": {"Used": 1}}
-        try:
-            return self._marks.update_one({"_id": name}, mark, upsert=True).upserted_id is not None
-        except DuplicateKeyError:  # another process has just set it
-            return False
+        return self._marks.update_one({"_id": name}, mark, upsert=True).upserted_id is not None
 
     def has(self, name: str) -> bool:
         valid = {"_id": name, "ExpiresAt": {"$gt": self._clock.now()}}

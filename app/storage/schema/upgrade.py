@@ -67,15 +67,18 @@ UNFINISHED: dict[str, tuple[str, Document]] = {
     "cancelled batch": ("batches", {"IsAbandoned": True}),
 }
 PAUSED_WHY = "The service was upgraded; run the batch again to carry out the rest."
-# Fields of an entry with their types; a game may have dropped those that can be null.
-REQUIRED = {"_id": str, "At": datetime, "Subject": dict, "Operation": str, "Changes": list}
-OPTIONAL = {"By": dict, "Arguments": dict, "Reason": str | None}
+# Fields of an entry with their types, and those that a game may have dropped.
+TYPES: dict[str, Any] = {
+    **{"_id": str, "At": datetime, "Subject": dict, "Operation": str, "Changes": list},
+    **{"By": dict, "Arguments": dict, "Reason": str | None},
+}
 EMPTY_FIELDS: Document = {
     "By": {"UserId": None, "Name": None},
     "RequestId": None,
     "Reason": None,
     "Arguments": {},
 }
+EMPTY_CHANGE = {"Path": "", "Before": None, "After": None}
 # What only one entry may have, with the fields that identify it.
 UNIQUE = (("IdempotencyKey", "Subject.Id", "Subject.Kind"), ("Undoes",))
 
@@ -236,26 +239,20 @@ def _with_unique_ids(
 
 def _entries_of(document: Document) -> list[Document]:
     """Return the entries in a Journal, the oldest first; a game may have written anything else."""
-    journal = document.get("Journal")
-    found = journal if isinstance(journal, list) else []
-    return [_complete(entry) for entry in found if _is_entry(entry)]
-
-
-def _is_entry(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and all(isinstance(entry.get(name), kind) for name, kind in REQUIRED.items())
-        and all(isinstance(entry[name], kind) for name, kind in OPTIONAL.items() if name in entry)
-        and entry["Subject"].get("Kind") in KINDS
-        and "Id" in entry["Subject"]
-        and entry.get("Stamp") is not None
-    )
-
-
-def _complete(entry: Document) -> Document:
-    changes = [change for change in entry["Changes"] if isinstance(change, dict)]
-    complete = [{"Path": "", "Before": None, "After": None, **change} for change in changes]
-    return {**EMPTY_FIELDS, **entry, "Changes": complete}
+    journal, entries = document.get("Journal"), []
+    for found in journal if isinstance(journal, list) else []:
+        entry = {**EMPTY_FIELDS, **found} if isinstance(found, dict) else {}
+        is_entry = (
+            all(isinstance(entry.get(name), kind) for name, kind in TYPES.items())
+            and entry["Subject"].get("Kind") in KINDS
+            and "Id" in entry["Subject"]
+            and entry.get("Stamp") is not None
+        )
+        if is_entry:
+            changes = [change for change in entry["Changes"] if isinstance(change, dict)]
+            entry["Changes"] = [{**EMPTY_CHANGE, **change} for change in changes]
+            entries.append(entry)
+    return entries
 
 
 def _expiry_of_history(db: Database[Document]) -> timedelta | None:
