@@ -131,7 +131,10 @@ def test_a_form_that_is_sent_twice_is_one_change(caller, scene, db):
         first = send()
         before = contents(db)
         again = send()
-        assert again.headers.get("Location") == first.headers.get("Location"), door
+        if door.route.endswith("/erase"):
+            assert again.status_code == 404  # Nobody has that name any more.
+        else:
+            assert again.headers.get("Location") == first.headers.get("Location"), door
         assert contents(db) == before, door
 
 
