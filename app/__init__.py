@@ -9,7 +9,7 @@ from app.approvals import routes as approvals_routes
 from app.auth import guard
 from app.batches import routes as batches_routes
 from app.catalogue import routes as objects_routes
-from app.compatibility import application as compatible
+from app.compatibility import views as compatible
 from app.console import routes as console_routes
 from app.game import routes as game_routes
 from app.game.actions import routes as actions_routes
@@ -22,8 +22,7 @@ from app.http.context import SERVICES, NoSessions
 from app.http.openapi import docs_page
 from app.http.path_converters import CONVERTERS
 from app.http.tracing import RequestTracing, name_by_route
-from app.maintenance.integrity.operations import REPAIR
-from app.maintenance.transfer.operations import IMPORT
+from app.maintenance.operations import IMPORT, REPAIR
 from app.players import routes as players_routes
 from app.players.guilds import routes as guilds_routes
 from app.players.items import routes as items_routes

@@ -14,14 +14,13 @@ from flask.cli import AppGroup, ScriptInfo
 import config
 from app import create_app, create_bare_app
 from app.cli.accounts import api, token, user
-from app.cli.apidocs import openapi
 from app.cli.batches import batch
 from app.cli.data import backup, export, import_records, restore, seed
 from app.cli.database import db
 from app.cli.history import history
 from app.cli.keys import key
 from app.cli.serve import serve
-from app.cli.settings import settings
+from app.cli.settings import openapi, settings
 from app.cli.staff import role, staff
 from app.core.errors import QuartermasterError
 from app.http.context import SERVICES

@@ -21,8 +21,8 @@ import config
 from app.auth.tokens import AccessTokens
 from app.core.changes import Intent, Origin
 from app.core.naming import Lookup
+from app.core.permissions import Role, with_role
 from app.core.progress import progress
-from app.core.roles import Role, with_role
 from app.database import COLLECTIONS
 from app.maintenance.demo import world as names
 from app.maintenance.demo.seed import seed_world

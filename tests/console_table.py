@@ -4,8 +4,8 @@ Written by hand, as tests/endpoint_table.py is, but for forms of operations, whi
 table. [one] is a guid that belongs to nothing.
 """
 
-from app.console.players.forms import FORMS as PLAYER_FORMS
-from app.console.users.forms import FORMS as USER_FORMS
+from app.console.players.views import FORMS as PLAYER_FORMS
+from app.console.users.views import FORMS as USER_FORMS
 from tests.endpoint_table import DOORS, ITEM, MAP, PLAYER, USER, Door, shape_of
 from tests.endpoint_table import VALUES as API_VALUES
 

@@ -11,7 +11,7 @@ import uuid
 
 from app.console.session.sessions import COOKIE, HOST_PREFIX
 from app.core.errors import Unavailable
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 

@@ -10,8 +10,7 @@ from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
 from app.catalogue import domain as objects
 from app.core.naming import name_key
-from app.core.permissions import SCOPES, permissions_of_scopes
-from app.core.roles import FLAGS, Role
+from app.core.permissions import FLAGS, SCOPES, Role, permissions_of_scopes
 from app.players import domain as players
 from app.storage.client import Storage
 from app.storage.search_fields import history_document

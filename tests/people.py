@@ -3,7 +3,7 @@
 from copy import deepcopy
 from datetime import datetime, timedelta, timezone
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.factories import guid, make_bag, numbered_guid
 from tests.game import playing
 

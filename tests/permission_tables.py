@@ -5,8 +5,7 @@ from pathlib import Path
 
 import config
 from app import create_app
-from app.core.permissions import Permission
-from app.core.shipped_roles import SHIPPED
+from app.core.permissions import SHIPPED, Permission
 from tests.contract_tables import drawn, listed
 
 PAGE = Path(__file__).parents[1] / "docs" / "staff.rst"

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import datetime, timedelta, timezone
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.endpoint_table import (
     ACTION,
     APPROVAL,

@@ -19,14 +19,13 @@ from app.core.operations import Moved, Operation, all_operations
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions.asking import find_player
-from app.history.access import preview_undo, undo_as, visible_entry
+from app.history.access import UNDO, preview_undo, undo_as, visible_entry
 from app.history.domain import inverse_of
-from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
-from app.users.second_factor.operations import RESET_FACTOR, RESET_SIGN_IN
+from app.users.second_factor.management import RESET_FACTOR, RESET_SIGN_IN
 from app.users.staff.invitations import add_invited
 from app.users.staff.operations import INVITE
 from app.users.staff.store import Roles

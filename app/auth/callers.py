@@ -35,12 +35,12 @@ from app.core.permissions import (
     Limits,
     Permission,
     Rights,
+    Role,
     rights_of,
     role_names,
+    shipped_roles,
 )
-from app.core.roles import Role
 from app.core.services import current
-from app.core.shipped_roles import shipped_roles
 from app.core.types import Document
 from app.http.tracing import loggable_name
 from app.storage.client import Storage

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from app.auth import guard
-from app.auth.approval import require_no_approval
-from app.auth.spending import OverBudget, spend
+from app.auth.spending import OverBudget, require_no_approval, spend
 from app.catalogue.domain import NotInCatalogue
 from app.catalogue.store import KnownObjects
 from app.core.changes import Applied, Intent

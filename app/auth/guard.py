@@ -13,18 +13,18 @@ from app.auth.api_keys import PREFIX
 from app.auth.callers import Caller, NotPeer, callers
 from app.auth.tokens import access_tokens as tokens
 from app.core.errors import Forbidden, Unauthorized
+from app.core.limits import at_database
 from app.core.permissions import (
     MOVING,
     KeyAccess,
     Need,
     Permission,
     Rights,
+    Role,
     SignedIn,
     covers,
     of_people,
 )
-from app.core.request_scope import at_database
-from app.core.roles import Role
 from app.core.types import Document
 from app.http.address import remote_address
 from app.http.api import UnguardedView

@@ -1,4 +1,7 @@
-"""Enforces how many items may be moved: by a key within its budget, by a person within limits."""
+"""Enforces how many items may be moved, and what needs two people by the setting QM_APPROVAL.
+
+A key moves items within its budget, and a person within the limits of their roles.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,28 @@ from app.core.errors import Busy, Forbidden, QuartermasterError, Unavailable
 from app.core.operations import Moved
 from app.core.permissions import LIMIT_NAMES
 from app.core.types import Document
+from app.http.context import setting
 from app.storage.limits import Use, budgets
+
+NAMES = {
+    "batches": "batches of more than {most:,} rows",
+    "erasures": "erasures",
+    "roles": "changes of roles",
+}
+
+
+class NeedsApproval(Forbidden):
+    """A rule of the settings wants two people for a change."""
+
+    sentence = "Here, {what} need two people (QM_APPROVAL). You can ask a colleague to approve it."
+
+
+def require_no_approval(name: str, count: int = 1) -> None:
+    """Raise NeedsApproval if the settings want a second person for this."""
+    for rule in setting("APPROVAL"):
+        named, _, most = rule.replace(" ", "").partition(">")
+        if named == name and count > int(most or 0):
+            raise NeedsApproval(NAMES[name].format(most=int(most or 0)))
 
 
 class OverBudget(Forbidden):

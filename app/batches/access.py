@@ -6,9 +6,14 @@ from contextlib import suppress
 
 from app.auth import guard
 from app.auth.api_keys import Budget
-from app.auth.approval import require_no_approval
 from app.auth.callers import Caller, CallerGone, Callers
-from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
+from app.auth.spending import (
+    Allowance,
+    OverLimit,
+    allowances_of,
+    refuse_budgets,
+    require_no_approval,
+)
 from app.batches.domain import RowFilters, public_row, row_key
 from app.batches.store import Batches
 from app.core.changes import Origin

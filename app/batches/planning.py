@@ -44,21 +44,20 @@ from app.core.errors import (
     QuartermasterError,
     Unavailable,
 )
-from app.core.limits import Limiter
+from app.core.limits import Limiter, renew_time_limit, working
 from app.core.naming import Lookup, name_key, parse_guid
 from app.core.operations import batch_operations
 from app.core.permissions import Permission
-from app.core.request_scope import renew_time_limit, working
 from app.core.types import Document
 from app.history.access import (
     NEEDED,
+    UNDO,
     preview_undo_as,
     require_own,
     undo_arguments,
     visible_kinds,
 )
 from app.history.domain import filters_of
-from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.http.intents import origin, sent_key

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
-from app.auth.approval import NeedsApproval
 from app.auth.callers import CallerGone, Callers
-from app.auth.spending import Allowance, OverBudget, OverLimit, give_back, reserve
+from app.auth.spending import Allowance, NeedsApproval, OverBudget, OverLimit, give_back, reserve
 from app.batches.access import executor, require_run
 from app.batches.domain import Result, refusal_text, row_arguments, row_key
 from app.batches.store import Batches
@@ -31,14 +30,12 @@ from app.core.errors import (
     Unauthorized,
     Unavailable,
 )
-from app.core.limits import Limiter
+from app.core.limits import Limiter, working
 from app.core.naming import Lookup
 from app.core.operations import Inverse, Moved, batch_operations
-from app.core.request_scope import working
 from app.core.types import Document
-from app.history.access import undo_as
+from app.history.access import UNDO, undo_as
 from app.history.domain import inverse_of
-from app.history.operations import UNDO
 from app.history.store import History
 from app.http.context import current
 from app.players.store import Players

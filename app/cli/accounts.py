@@ -19,11 +19,10 @@ from app.cli.intents import intent, make, reason_option, report
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
 from app.core.operations import Operation
-from app.core.permissions import RIGHTS, role_names
+from app.core.permissions import RIGHTS, Role, role_names, roles_of, with_role, without_role
 from app.core.progress import progress
-from app.core.roles import Role, roles_of, with_role, without_role
 from app.http.context import current
-from app.maintenance.transfer.files import open_output
+from app.maintenance.transfer.store import open_output
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
@@ -35,7 +34,7 @@ from app.users.openid.domain import LONGEST_SUBJECT, identity
 from app.users.openid.sign_ins import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
 from app.users.passwords import Passwords
-from app.users.second_factor.operations import RESET_FACTOR
+from app.users.second_factor.management import RESET_FACTOR
 from app.users.staff.store import staff as accounts
 from app.users.store import users
 

@@ -15,12 +15,11 @@ from app.core.errors import Conflict
 from app.http.context import current
 from app.maintenance.backup import write_backup
 from app.maintenance.demo.seed import seed_world
+from app.maintenance.operations import IMPORT
 from app.maintenance.restore import restore_backup
 from app.maintenance.store import require_snapshots
-from app.maintenance.transfer.files import open_output
-from app.maintenance.transfer.operations import IMPORT
 from app.maintenance.transfer.records import RECORDS
-from app.maintenance.transfer.store import export_documents, write_documents
+from app.maintenance.transfer.store import export_documents, open_output, write_documents
 from app.maintenance.transfer.validate import validate_file
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures

@@ -11,9 +11,9 @@ from app.cli.intents import intent, reason_option
 from app.core.naming import printable
 from app.database import COLLECTIONS
 from app.http.context import current
-from app.maintenance.integrity.operations import REPAIR
 from app.maintenance.integrity.report import Report
 from app.maintenance.integrity.scan import Scan
+from app.maintenance.operations import REPAIR
 from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.storage.client import Storage, database_uri

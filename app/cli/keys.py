@@ -18,12 +18,14 @@ from app.core.types import Document
 from app.http.parser import load
 from app.users.api_keys.domain import LIFETIME
 from app.users.api_keys.management import (
+    CREATE_KEY,
+    REVOKE_KEY,
+    ROTATE_KEY,
     create_key,
     list_keys,
     revoke_key,
     rotate_key,
 )
-from app.users.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.users.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
 from app.users.store import users
 

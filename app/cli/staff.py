@@ -12,14 +12,20 @@ from app.cli.intents import make, reason_option, report
 from app.core.naming import Lookup, printable
 from app.core.operations import Operation
 from app.core.penalties import BAN
-from app.core.permissions import LIMIT_NAMES, RIGHTS, Permission, Rights, rights_of_role
-from app.core.shipped_roles import ADMINISTRATOR
+from app.core.permissions import (
+    ADMINISTRATOR,
+    LIMIT_NAMES,
+    RIGHTS,
+    Permission,
+    Rights,
+    rights_of_role,
+)
 from app.core.types import Document
 from app.http.context import setting
 from app.users.domain import require_email
 from app.users.moderation.operations import LIFT
 from app.users.oauth.sign_ins import allow_password
-from app.users.second_factor.operations import RESET_SIGN_IN
+from app.users.second_factor.management import RESET_SIGN_IN
 from app.users.staff.domain import public_role, public_staff
 from app.users.staff.operations import (
     CHANGE_ROLE,

@@ -1,20 +1,26 @@
-"""Views that answer public clients with other statuses, envelopes or defaults."""
+"""QM_COMPATIBILITY=intersect: the API as public clients of the Intersect Engine expect it.
+
+These clients rely on more than the contract promises. The modules of this room change paths,
+responses and errors, and app/http/parser.py reads bodies and queries more leniently; the table in
+docs/compatibility.rst lists all of it. Without the setting, none of this runs.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from flask import Response, request
+from flask import Flask, Response, request
 
 from app.auth import guard
-from app.catalogue.domain import entry, parse_type
+from app.catalogue.domain import NotInCatalogue, entry, parse_type
 from app.catalogue.store import Objects
-from app.compatibility.responses import data_type
+from app.compatibility.responses import COMPLETIONS, complete_with, data_type
 from app.core.errors import Invalid, NotFound
-from app.core.naming import Lookup
+from app.core.naming import Lookup, with_hyphens
 from app.core.paging import Page, Window
 from app.core.penalties import BAN, MUTE, Penalty, is_in_force
 from app.core.permissions import KeyAccess, Permission
@@ -22,11 +28,13 @@ from app.core.types import Document
 from app.game.actions.domain import ActionFailed
 from app.http.api import Blueprint, Schema
 from app.http.context import current
+from app.http.errors import answer
 from app.http.fields import QueryInteger
 from app.http.json import json_response
 from app.http.lists import ASCENDING, PAGE_MAX, PAGE_SIZE, PageNumberArgs, legacy_list, paged_list
 from app.players.schemas import PlayerListArgs
 from app.players.store import Players
+from app.users.domain import WrongPassword
 from app.users.store import Users
 
 # The default of a variable by its data type: a boolean, an integer or a text.
@@ -179,3 +187,36 @@ REPLACEMENTS: dict[str, Callable[[View], View]] = {
         for view in ("kick_{}", "kill_{}", "warp_{}", "warp_{}_to_place")
     },
 }
+
+
+INTERSECT = "intersect"
+# The name of an action, such as Kick, at the end of a path.
+ACTION = re.compile(r"(?<=/admin/)[A-Za-z]+(?=/?$)")
+
+
+def apply(app: Flask) -> None:
+    """Make an application, which has all its routes, compatible with these clients."""
+    for endpoint in app.view_functions:
+        name = endpoint.removesuffix("_alias")
+        if replace := REPLACEMENTS.get(name):
+            app.view_functions[endpoint] = replace(app.view_functions[endpoint])
+        if complete := COMPLETIONS.get(name):
+            view = app.view_functions[endpoint]
+            app.view_functions[endpoint] = complete_with(view, complete)
+    app.register_error_handler(WrongPassword, lambda _: answer(Invalid("Invalid credentials.")))
+    app.register_error_handler(NotInCatalogue, answer_unknown_object)
+    application = app.wsgi_app
+
+    def with_client_paths(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Add hyphens to the guids in a path of the API, and write its action in lower case."""
+        path = environ.get("PATH_INFO", "")
+        if path.startswith("/api/"):
+            path = ACTION.sub(lambda name: name[0].lower(), path)
+            environ["PATH_INFO"] = "/".join(map(with_hyphens, path.split("/")))
+        return application(environ, start_response)
+
+    app.wsgi_app = with_client_paths  # type: ignore[method-assign]
+
+
+def answer_unknown_object(error: NotInCatalogue) -> Response:
+    return answer(Invalid(f"Invalid {error.type} id."))

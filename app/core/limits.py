@@ -1,13 +1,20 @@
-"""Limits how many requests of a worker do the same kind of work concurrently."""
+"""Limits how many requests of a worker do the same work, and how long they use the database.
+
+If the database hangs, it must not block every thread of a worker: some requests need no database.
+So only some of the threads use it at a time. A request that waits for other work, such as
+hashing, gives its place back until that work is done.
+"""
 
 from __future__ import annotations
 
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from time import monotonic
+from typing import Any, TypeVar
 
 from app.core.errors import Unavailable
 
@@ -85,3 +92,163 @@ class Limiter:
 
 def _refusal(busy: str) -> TooManyAtOnce:
     return TooManyAtOnce(busy, retry_after=secrets.randbelow(LONGEST_RETRY) + 1)
+
+
+# How long a request waits for a database place.
+PATIENCE_SECONDS = 2.0
+
+Result = TypeVar("Result")
+
+
+class SchemaMismatch(Unavailable):
+    """The database has another schema version, and no command was sent. /readyz has the details."""
+
+    sentence = (
+        "The service and its database have different versions at the moment; please try again."
+    )
+
+
+class DatabasePlaces(Limiter):
+    """The requests of one worker that use the database, each within a time limit."""
+
+    def __init__(
+        self,
+        places: int,
+        time_limit: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        super().__init__("The database is slow", places, queue=float("inf"), patience=patience)
+        self.time_limit = time_limit
+        # True while the schema version of the database differs from that of this program.
+        self.is_closed = False
+
+    def enter(self, holder: str = "", since: float | None = None) -> None:
+        if self.is_closed:
+            raise SchemaMismatch
+        super().enter(holder, since)
+
+
+class RequestScope:
+    """The database place and the time limit of one request."""
+
+    def __init__(self, database: DatabasePlaces, arrived_at: float, request_id: str = "") -> None:
+        self.arrived_at = arrived_at
+        self.request_id = request_id
+        self._database = database
+        self._is_at_database = False
+        self._elsewhere: set[Limiter] = set()
+        self._is_over = False
+        self._timeout = ExitStack()
+
+    def __enter__(self) -> None:
+        self._outer = _current.set(self)
+        self._is_over = False
+
+    def __exit__(self, *fault: Any) -> None:
+        self._is_over = True
+        self.leave_database()
+        self._timeout.close()
+        _current.reset(self._outer)
+
+    def renew(self) -> None:
+        """Start the time limit, or restart it for the next part of long work."""
+        self._timeout.close()
+        self._timeout.enter_context(self._database.time_limit())
+
+    def enter_database(self, since: float) -> None:
+        self._database.enter(since=since)
+        self._is_at_database = True
+        self.renew()
+
+    def leave_database(self) -> bool:
+        """Give the database place back; return whether the request had one."""
+        was_there, self._is_at_database = self._is_at_database, False
+        if was_there:
+            self._database.leave()
+        return was_there
+
+    @contextmanager
+    def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
+        """Hold a place for other work, and give the database place back meanwhile."""
+        if limiter in self._elsewhere:
+            try:
+                yield
+            finally:
+                # The time spent on the work itself does not count.
+                self.renew()
+            return
+        was_at_database = self.leave_database()
+        try:
+            with limiter.place(holder, self.arrived_at):
+                self._elsewhere.add(limiter)
+                self.renew()
+                yield
+        finally:
+            self._elsewhere.discard(limiter)
+            # A response body may hold a place longer than its request lasts.
+            if was_at_database and not self._is_over:
+                self.enter_database(monotonic())
+
+
+_current: ContextVar[RequestScope | None] = ContextVar("request_scope", default=None)
+
+
+class at_database:  # noqa: N801 # used like a function; half the cost of a generator
+    """Hold a database place until the block ends, or raise Unavailable."""
+
+    def __enter__(self) -> None:
+        self._scope = _current.get()
+        if self._scope is not None:
+            self._scope.enter_database(self._scope.arrived_at)
+
+    def __exit__(self, *fault: Any) -> None:
+        if self._scope is not None:
+            self._scope.leave_database()
+
+
+def working(limiter: Limiter, holder: str = "") -> AbstractContextManager[None]:
+    """Hold a place for other work until the block ends; commands need no place."""
+    scope = _current.get()
+    return scope.working(limiter, holder) if scope else nullcontext()
+
+
+def resumable(step: Callable[[], Result]) -> Callable[[], Result]:
+    """Return a function that continues the current request later, with a new time limit."""
+    scope = _current.get()
+    if scope is None:
+        return step
+
+    def resume() -> Result:
+        with scope:
+            scope.arrived_at = monotonic()
+            scope.renew()
+            return step()
+
+    return resume
+
+
+def arrival() -> float | None:
+    """Return the monotonic time at which the current request arrived; None outside a request."""
+    scope = _current.get()
+    return scope.arrived_at if scope else None
+
+
+def current_request_id() -> str:
+    scope = _current.get()
+    return scope.request_id if scope else ""
+
+
+def wait_deadline(seconds: float) -> float:
+    """Return the time until which the current request may wait, counted from its arrival.
+
+    Otherwise the waiting times of a request that waits several times would add up.
+    """
+    arrived_at = arrival()
+    return (monotonic() if arrived_at is None else arrived_at) + seconds
+
+
+def renew_time_limit() -> None:
+    """Restart the database timeout of the current request."""
+    scope = _current.get()
+    if scope is not None:
+        scope.renew()

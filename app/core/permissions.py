@@ -1,7 +1,8 @@
-"""Permissions: what people and keys may do, one for each view, page and form. Pure.
+"""What people and keys may do: permissions, the roles of the contract, and roles of staff. Pure.
 
-An account has the permissions of its named roles, and those that its Power stands for. A key has
-those that it was made with, and never more than its account.
+Each view, page and form names its permission. An account has the permissions of its named roles,
+and those that its Power stands for: flags that grant the roles of the contract. A key has those
+that it was made with, and never more than its account.
 """
 
 from __future__ import annotations
@@ -10,8 +11,58 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from app.core.roles import Power, Role, roles_of
+from app.core.errors import Conflict, Invalid
 from app.core.types import Document
+
+
+class Role(Enum):
+    API = "api"
+    USERS_QUERY = "users.query"
+    USERS_MANAGE = "users.manage"
+
+    @classmethod
+    def parse(cls, text: str) -> Role:
+        try:
+            return cls(text.lower())
+        except ValueError:
+            names = ", ".join(role.value for role in cls)
+            raise Invalid(f"There is no role '{text}'; the roles are {names}.") from None
+
+
+# Each role requires the one before it.
+FLAGS = {
+    Role.API: "Api",
+    Role.USERS_QUERY: "ApiPersonalInformation",
+    Role.USERS_MANAGE: "ApiUserManagement",
+}
+
+Power = Mapping[str, bool]
+
+
+def roles_of(power: Power | None) -> frozenset[Role]:
+    """Return the roles of a Power; a role without the one that it requires does not count."""
+    held = []
+    for role, flag in FLAGS.items():
+        if not (power and power.get(flag)):
+            break
+        held.append(role)
+    return frozenset(held)
+
+
+def with_role(power: Power, role: Role) -> dict[str, bool]:
+    order = [*Role]
+    place = order.index(role)
+    if place and order[place - 1] not in roles_of(power):
+        needed = order[place - 1].value
+        raise Conflict(f"The role '{role.value}' needs '{needed}': grant that first.")
+    return {**power, FLAGS[role]: True}
+
+
+def without_role(power: Power, role: Role) -> dict[str, bool]:
+    """Return the Power without a role, and without those that require it."""
+    order = [*Role]
+    gone = order[order.index(role) :]
+    return {**power, **{FLAGS[one]: False for one in gone}}
 
 
 class Permission(Enum):
@@ -258,3 +309,58 @@ def all_role_names(user: Document) -> list[str]:
 
 def permissions_of_role(role: Document) -> frozenset[Permission]:
     return permissions_named(role["Permissions"])
+
+
+# The role that a rescue gives.
+ADMINISTRATOR = "administrator"
+
+_LOOK = ["players.read", "history.read", "health.read"]
+_HELP = [*_LOOK, "users.read", "items.move", "players.change", "moderate.mute", "notes.write"]
+_HELP += ["moderate.kick", "notes.users", "undo.own", "batches.plan", "users.change"]
+_SENIOR = [*_HELP, "players.rename", "moderate.ban", "undo.any", "batches.run", "game.act"]
+_SENIOR += ["keys.manage", "approve"]
+_MODERATE = [*_LOOK, "users.read", "moderate.kick", "moderate.mute", "moderate.ban"]
+_MODERATE += ["notes.write", "notes.users", "undo.own"]
+_ECONOMY = [*_LOOK, "items.move", "players.change", "objects.change", "notes.write"]
+_ECONOMY += [
+    "notes.users",
+    "undo.own",
+    "undo.any",
+    "batches.plan",
+    "batches.run",
+    "keys.manage",
+    "approve",
+]
+# By name: permissions and limits.
+SHIPPED: dict[str, tuple[list[str], dict[str, int]]] = {
+    "viewer": (_LOOK, {}),
+    "support": (_HELP, {"LargestQuantity": 100, "ItemsPerDay": 1_000, "RowsPerBatch": 100}),
+    "senior-support": (
+        _SENIOR,
+        {"LargestQuantity": 10_000, "ItemsPerDay": 100_000, "RowsPerBatch": 10_000},
+    ),
+    "moderator": (_MODERATE, {"LargestQuantity": 100, "ItemsPerDay": 1_000}),
+    "economy": (_ECONOMY, {}),
+    ADMINISTRATOR: ([permission.value for permission in Permission], {}),
+}
+
+
+def shipped_roles() -> dict[str, Document]:
+    return {
+        name: new_role(name, permissions, limits or None, name == ADMINISTRATOR)
+        for name, (permissions, limits) in SHIPPED.items()
+    }
+
+
+def new_role(
+    name: str, permissions: list[str], limits: Document | None, needs_second_factor: bool = False
+) -> Document:
+    return {
+        "_id": name,
+        "Name": name,
+        "Permissions": permissions,
+        "Limits": limits,
+        "NeedsSecondFactor": needs_second_factor,
+        "RemovedAt": None,
+        "Version": 0,
+    }

@@ -11,12 +11,12 @@ from app.auth.spending import spend
 from app.catalogue.store import ObjectKey, Objects
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
-from app.core.operations import OwnInverse, Store
+from app.core.operations import ANY, BY_CHANGES, BatchRow, Operation, OwnInverse, Store, no_items
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.domain import filters_of, inverse_of
-from app.history.operations import UNDO
+from app.history.schemas import UndoRowArgs
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -24,6 +24,20 @@ from app.http.intents import intent, previewed_intent
 from app.players.store import Players
 from app.players.variables.domain import GLOBAL
 from app.users.store import Users
+
+UNDO = Operation(
+    name="undo",
+    subject=ANY,
+    needs=(Permission.UNDO_OWN,),
+    arguments=UndoRowArgs(),
+    inverse=None,
+    # The inverse declares the items that it moves.
+    moves=no_items,
+    batch=BatchRow(order="Undo", orders="Undo {changes}"),
+    sentence=BY_CHANGES,
+    notice="Undid a change of {whom}: {lines}.",
+)
+
 
 # The kinds of subjects whose history needs a permission of its own.
 NEEDED = {"user": Permission.USERS_READ, "role": Permission.STAFF_MANAGE}

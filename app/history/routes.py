@@ -12,9 +12,8 @@ from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history import activity
-from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
+from app.history.access import UNDO, entry_to_undo, page, preview_undo, search, undo, visible_entry
 from app.history.domain import CannotUndo, public_entry
-from app.history.operations import UNDO
 from app.history.schemas import (
     ActivityPageSchema,
     AddressPageSchema,

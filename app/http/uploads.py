@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from flask import Response, copy_current_request_context, current_app, request
 
 from app.core.errors import Invalid
-from app.core.limits import Limiter
-from app.core.request_scope import resumable, working
+from app.core.limits import Limiter, resumable, working
 from app.http.context import current
 from app.http.lenient import refuse_repeated
 from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces

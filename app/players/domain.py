@@ -18,10 +18,10 @@ from app.core.changes import (
     restored,
 )
 from app.core.errors import Conflict, Damaged, Invalid, InvalidField
-from app.core.former_names import carry_names
 from app.core.naming import (
     NAME_LENGTH,
     NIL,
+    carry_names,
     compose,
     holds_invisible,
     is_visible,

@@ -13,8 +13,7 @@ from pymongo.errors import PyMongoError
 
 from app.core.changes import Applied, Change, Intent, Rule
 from app.core.errors import NotFound, OutcomeUnknown
-from app.core.former_names import KEY_PATH, only_one
-from app.core.naming import Lookup
+from app.core.naming import KEY_PATH, Lookup, only_one
 from app.core.paging import Page, Window
 from app.core.services import current
 from app.core.types import Document, decimal, whole

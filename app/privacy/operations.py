@@ -9,9 +9,9 @@ from app.auth import guard
 from app.auth.spending import refuse_unknown
 from app.core.changes import Applied, Intent
 from app.core.errors import NotFound
+from app.core.limits import renew_time_limit
 from app.core.naming import Lookup, name_key
 from app.core.permissions import RIGHTS, Permission
-from app.core.request_scope import renew_time_limit
 from app.core.types import Document
 from app.http.context import current
 from app.players.domain import PlayerOnline

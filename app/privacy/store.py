@@ -25,8 +25,7 @@ from pymongo.read_preferences import ReadPreference
 from app.core import metrics
 from app.core.changes import ABSENT, Applied, Intent, differences
 from app.core.errors import NotFound, Unavailable
-from app.core.limits import Limiter
-from app.core.request_scope import working
+from app.core.limits import Limiter, working
 from app.core.types import Document
 from app.players.items.store import Bags
 from app.players.store import DELETED_PLAYERS, PLAYERS

@@ -17,8 +17,8 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
 from app.core.errors import QuartermasterError, Unavailable
+from app.core.limits import DatabasePlaces, RequestScope
 from app.core.naming import Lookup
-from app.core.request_scope import DatabasePlaces, RequestScope
 from app.core.types import Document
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.commands import OurDatabase

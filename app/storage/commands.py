@@ -12,7 +12,7 @@ from typing import Any
 from pymongo.collection import Collection
 from pymongo.database import Database
 
-from app.core.request_scope import current_request_id
+from app.core.limits import current_request_id
 from app.core.types import Document
 from app.storage.transactions import current_transaction
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.core.changes import SubjectKind
-from app.core.former_names import KEY_PATH, without_former_names
+from app.core.naming import KEY_PATH, without_former_names
 from app.core.paging import Page, Window
 from app.core.types import Document
 from app.storage.changes import Changes

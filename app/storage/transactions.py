@@ -31,7 +31,7 @@ from pymongo.write_concern import WriteConcern
 
 from app.core import metrics
 from app.core.errors import Busy, OutcomeUnknown, QuartermasterError, Unavailable
-from app.core.request_scope import wait_deadline
+from app.core.limits import wait_deadline
 from app.core.types import Document
 from app.storage.errors import lacks_sessions
 

@@ -11,8 +11,9 @@ from datetime import datetime
 
 from app.core.changes import Change, SubjectKind
 from app.core.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
-from app.core.former_names import carry_emails, carry_names
 from app.core.naming import (
+    carry_emails,
+    carry_names,
     compose,
     domain_as_sent,
     email_key,

@@ -12,8 +12,7 @@ from cachetools import TTLCache
 
 from app.auth.guesses import Guess, attempt
 from app.core.errors import QuartermasterError, Unavailable
-from app.core.limits import Limiter
-from app.core.request_scope import working
+from app.core.limits import Limiter, working
 from app.core.services import current
 from app.storage.limits import limits
 from app.users.passwords import Passwords

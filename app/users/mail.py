@@ -16,9 +16,8 @@ from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app.core import metrics
 from app.core.errors import Unavailable
-from app.core.limits import Limiter
+from app.core.limits import Limiter, working
 from app.core.naming import email_as_sent
-from app.core.request_scope import working
 from app.core.services import current
 from app.core.types import Document
 

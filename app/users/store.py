@@ -9,8 +9,7 @@ from typing import Any
 
 from app.core.changes import Applied, Intent
 from app.core.errors import EmailTaken, NameTaken, NotFound
-from app.core.former_names import KEY_PATH, only_one
-from app.core.naming import Lookup, email_key, name_key
+from app.core.naming import KEY_PATH, Lookup, email_key, name_key, only_one
 from app.core.paging import Page, Window
 from app.core.penalties import BAN, BAN_STATE, MUTE, Penalty
 from app.core.permissions import RIGHTS

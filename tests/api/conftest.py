@@ -2,9 +2,7 @@
 
 import pytest
 
-from app.core.permissions import Permission
-from app.core.roles import Role
-from app.core.shipped_roles import new_role
+from app.core.permissions import Permission, Role, new_role
 from app.game.actions.store import Actions
 from tests.applications import service, written
 from tests.callers import Caller

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.game.actions.schemas import ActionPageSchema, ActionSchema
 from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES

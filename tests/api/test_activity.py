@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, make_entry, numbered_guid

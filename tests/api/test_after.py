@@ -8,7 +8,7 @@ from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
 from app.core.paging import Window
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.http.cursors import Cursors
 from app.players.store import ORDERS, Players
 from tests.factories import make_player

@@ -13,8 +13,7 @@ import pytest
 import config
 from app.approvals.store import Approvals
 from app.batches.running import BatchWorker
-from app.core.permissions import Permission
-from app.core.shipped_roles import new_role
+from app.core.permissions import Permission, new_role
 from app.players.store import Players
 from app.privacy.store import Erasures
 from tests.applications import service

@@ -15,8 +15,8 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from app.auth.guesses import is_failure
 from app.core.errors import Forbidden, RateLimited, Unavailable
-from app.core.request_scope import DatabasePlaces, RequestScope, at_database
-from app.core.roles import Role
+from app.core.limits import DatabasePlaces, RequestScope, at_database
+from app.core.permissions import Role
 from app.storage.client import Storage
 from app.storage.limits import Limit, Limits
 from app.users.passwords import Passwords

@@ -11,7 +11,7 @@ import pytest
 from app.auth.api_keys import new_secret
 from app.batches.running import BatchWorker
 from app.batches.store import Batches
-from app.core.roles import FLAGS, Role
+from app.core.permissions import FLAGS, Role
 from tests.applications import service
 from tests.factories import NOW, make_key, numbered_guid, with_keys
 from tests.system.programs import wait_until

@@ -22,7 +22,7 @@ from app.batches.running import MOST_AT_ONCE, BatchWorker
 from app.batches.store import Batches
 from app.core.changes import Origin
 from app.core.errors import Busy, Damaged, TooLarge
-from app.core.request_scope import at_database
+from app.core.limits import at_database
 from app.players.store import Players
 from app.storage.client import Storage
 from tests.applications import service

@@ -13,7 +13,7 @@ from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
 from app.core.errors import Invalid
 from app.core.operations import batch_operations
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.history.store import History
 from tests.applications import service
 from tests.callers import Caller

@@ -20,10 +20,10 @@ from joserfc.jwk import ECKey
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff
 from app.console.session import sign_in as sign_in_views
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from app.storage.limits import Marks
-from app.users.openid.provider import Provider
+from app.users.openid.client import Provider
 from app.users.second_factor.domain import new_recovery_codes
 from app.users.second_factor.vault import Vault
 from app.users.staff.store import Roles

@@ -8,7 +8,7 @@ import pytest
 
 import config
 from app.auth.tokens import AccessTokens
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.users.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, guid, make_guild, numbered_guid, sha256

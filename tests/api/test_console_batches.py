@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 import pytest
 
 from app.batches.running import BatchWorker
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
 from tests.console_visitor import (

@@ -10,7 +10,7 @@ import pytest
 
 import config
 from app.console.session.sessions import COOKIE
-from app.core.roles import FLAGS, Role
+from app.core.permissions import FLAGS, Role
 from app.http.parser import FORM
 from app.users.oauth.store import RefreshTokens
 from app.users.passwords import Passwords

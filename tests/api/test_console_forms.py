@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.players.store import Players
 from tests.changes import entries_of
 from tests.console_visitor import body_of, commands_of, database_away, page_of, visitor

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.console_visitor import PASSWORD, Visitor, body_of, commands_of, page_of, visitor
 from tests.factories import guid, make_entry, numbered_guid
 from tests.game import look, make_action, playing

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.privacy.store import Erasures
 from tests import people
 from tests.console_visitor import page_of, visitor

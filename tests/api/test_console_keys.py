@@ -9,8 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.core.permissions import permissions_of_scopes
-from app.core.roles import Role
+from app.core.permissions import Role, permissions_of_scopes
 from tests.changes import entries_of
 from tests.console_visitor import page_of, visitor
 from tests.factories import numbered_guid

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from app.console.frame import lists
-from app.core.roles import Role
-from app.core.shipped_roles import new_role
+from app.core.permissions import Role, new_role
 from tests.console_table import CONSOLE_DOORS, VALUES
 from tests.console_visitor import PASSWORD, Visitor, page_of, visitor
 from tests.factories import NOW, guid

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pyotp
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.users.mail import Mailer, MailNotSent
 from app.users.second_factor.domain import RECOVERY_CODES, new_recovery_codes
 from app.users.second_factor.vault import Vault

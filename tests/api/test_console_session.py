@@ -15,7 +15,7 @@ import pytest
 from app.console.frame.files import FILES
 from app.console.session import sessions as session
 from app.console.session.sessions import COOKIE
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.http.parser import FORM
 from app.users.oauth.store import RefreshTokens
 from app.users.second_factor.vault import Vault

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.console.staff.views import GROUPS
-from app.core.permissions import Permission
-from app.core.roles import Role
+from app.core.permissions import Permission, Role
 from app.history.store import History
 from app.storage.client import Storage
 from tests.applications import service

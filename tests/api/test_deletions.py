@@ -7,8 +7,7 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 
 from app.core.changes import BOOKKEEPING, Intent, Origin
-from app.core.former_names import former_names
-from app.core.naming import name_key
+from app.core.naming import former_names, name_key
 from app.players.domain import SUBJECT
 from app.storage.import_replace import Replacer
 from tests.factories import NOW, guid, make_player, numbered_guid

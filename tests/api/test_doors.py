@@ -8,8 +8,7 @@ import pytest
 import config
 from app.auth.api_keys import new_secret
 from app.auth.callers import Callers
-from app.core.permissions import OLDER_SCOPES, permissions_named, permissions_of_scopes
-from app.core.roles import Role
+from app.core.permissions import OLDER_SCOPES, Role, permissions_named, permissions_of_scopes
 from app.http.openapi.docs_page import SPECIFICATION
 from app.users.passwords import Passwords
 from tests import tiers

@@ -3,7 +3,7 @@
 import pytest
 from bson import ObjectId
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.game.events.schemas import EventPageSchema
 from app.storage.client import Storage
 from app.storage.events import Feed

@@ -12,7 +12,7 @@ from flask.sessions import SecureCookieSessionInterface
 import config
 from app.auth import guard
 from app.core.errors import NotFound
-from app.core.request_scope import arrival
+from app.core.limits import arrival
 from app.http.context import current
 from app.http.tracing import request_id
 from app.http.uploads import download

@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError
 
 from app.__main__ import main
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.players.items.domain import Limits, give
 from tests.factories import guid, moment, sha256
 from tests.game import make_action

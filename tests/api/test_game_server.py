@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.game.actions.store import Actions
 from app.players.domain import FIELDS
 from tests.applications import service

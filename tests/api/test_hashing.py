@@ -10,9 +10,8 @@ from time import monotonic
 import pytest
 from argon2 import PasswordHasher
 
-from app.core.limits import LONGEST_RETRY, Limiter
-from app.core.request_scope import DatabasePlaces, RequestScope, working
-from app.core.roles import Role
+from app.core.limits import LONGEST_RETRY, DatabasePlaces, Limiter, RequestScope, working
+from app.core.permissions import Role
 from app.users.hashing import Hasher
 from app.users.passwords import Passwords
 from tests.applications import replace_service, service

@@ -7,7 +7,7 @@ import pytest
 
 import config
 from app.batches.store import Batches
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests import tiers
 from tests.console_table import CONSOLE_DOORS, fields_of
 from tests.console_table import VALUES as CONSOLE_VALUES

@@ -7,7 +7,7 @@ import pytest
 import config
 from app import create_app
 from app.auth.api_keys import new_secret
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.http.openapi import examples
 from app.maintenance.demo import catalogue

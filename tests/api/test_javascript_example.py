@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.factories import moment
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -6,9 +6,7 @@ import pytest
 
 from app.auth.callers import Callers
 from app.core.errors import Forbidden
-from app.core.permissions import NAMES, OLDER_SCOPES
-from app.core.roles import Role
-from app.core.shipped_roles import ADMINISTRATOR, new_role
+from app.core.permissions import ADMINISTRATOR, NAMES, OLDER_SCOPES, Role, new_role
 from app.storage.limits import Limits
 from app.storage.schema.migrations import expand_scopes
 from tests import tiers

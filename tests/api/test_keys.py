@@ -6,8 +6,7 @@ import pytest
 
 from app.auth.api_keys import LENGTH, is_well_formed, new_secret
 from app.auth.callers import Callers
-from app.core.permissions import SCOPES
-from app.core.roles import Role
+from app.core.permissions import SCOPES, Role
 from tests.applications import service
 from tests.callers import Caller
 from tests.factories import guid, make_key, make_user, moment, numbered_guid, with_keys

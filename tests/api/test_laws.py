@@ -7,7 +7,7 @@ import pytest
 import config
 from app.auth.api_keys import new_secret
 from app.core.operations import all_operations
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.contract_tables import camel_case

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import pytest
 
 import config
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.factories import World, numbered_guid, sha256
 
 ITEM, VARIABLE, SPELL = map(numbered_guid, range(3))

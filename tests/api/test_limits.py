@@ -13,10 +13,12 @@ from flask import Flask
 from pymongo.errors import PyMongoError
 
 from app.core.errors import Unavailable
-from app.core.limits import LONGEST_RETRY, Limiter, TooManyAtOnce
-from app.core.request_scope import (
+from app.core.limits import (
+    LONGEST_RETRY,
     DatabasePlaces,
+    Limiter,
     RequestScope,
+    TooManyAtOnce,
     at_database,
     renew_time_limit,
     working,

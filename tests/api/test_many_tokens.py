@@ -10,7 +10,7 @@ from pymongo.collection import Collection
 from pymongo.errors import NetworkTimeout
 
 import config
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from app.users.oauth.store import RefreshTokens
 from tests.applications import service

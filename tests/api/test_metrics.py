@@ -11,7 +11,7 @@ import pytest
 
 import config
 from app.core.changes import Change
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from tests.applications import service
 from tests.changes import change, meant

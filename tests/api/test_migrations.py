@@ -11,7 +11,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 import config
 from app.auth.tokens import AccessTokens
 from app.core.errors import Conflict
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.storage import bulk
 from app.storage.client import Storage

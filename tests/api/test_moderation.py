@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from app.auth.callers import Callers
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from tests.applications import service
 from tests.callers import Caller

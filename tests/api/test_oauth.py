@@ -8,7 +8,7 @@ import pytest
 from pymongo.client_session import ClientSession
 
 from app.auth.api_keys import new_secret
-from app.core.roles import Role, without_role
+from app.core.permissions import Role, without_role
 from tests.changes import cut_off, deaths
 from tests.factories import sha256
 from tests.mongod import on_mongodb

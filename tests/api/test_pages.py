@@ -7,7 +7,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from app.core.paging import Window
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.players.store import Players
 from app.storage.paging import pages
 from app.storage.paging.totals import Total, cached_number

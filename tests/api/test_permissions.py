@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import config
-from app.core.permissions import INCLUDED, Permission
-from app.core.shipped_roles import SHIPPED
+from app.core.permissions import INCLUDED, SHIPPED, Permission
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service

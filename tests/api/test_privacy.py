@@ -11,7 +11,7 @@ from pymongo.errors import NetworkTimeout
 
 from app.auth.callers import Callers
 from app.core.changes import Intent, Origin
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.http.logs import JsonFormatter
 from app.maintenance.transfer.records import RECORDS
 from app.maintenance.transfer.store import export_documents

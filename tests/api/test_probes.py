@@ -8,7 +8,7 @@ import pytest
 
 import config
 from app.core.errors import Unavailable
-from app.core.request_scope import DatabasePlaces
+from app.core.limits import DatabasePlaces
 from app.database import COLLECTIONS
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from app.storage.limits import DAY, HOUR, Limit, Limits
 from app.users.mail import Mailer

@@ -7,7 +7,7 @@ import config
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.tokens import AccessTokens
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.http.api import Blueprint, UnguardedView
 from app.storage.client import Storage
 from tests.applications import replace_service, service

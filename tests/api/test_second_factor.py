@@ -11,7 +11,7 @@ import pyotp
 import pytest
 
 from app.auth.callers import Callers
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from app.storage.limits import MINUTE, Limit, Limits
 from app.users.mail import Mailer, MailNotSent

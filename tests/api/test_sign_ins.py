@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage.client import Storage
 from app.users.oauth.schemas import SignInPageSchema
 from app.users.oauth.store import RefreshTokens

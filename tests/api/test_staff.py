@@ -7,9 +7,7 @@ import pytest
 
 from app.cli.accounts import user as user_command
 from app.cli.staff import staff as staff_command
-from app.core.permissions import Permission
-from app.core.roles import Role
-from app.core.shipped_roles import SHIPPED
+from app.core.permissions import SHIPPED, Permission, Role
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.users.staff.domain import LastAdministrator

@@ -13,8 +13,7 @@ from app.cli.accounts import token as token_command
 from app.cli.accounts import user as user_command
 from app.cli.data import import_records
 from app.cli.staff import staff as staff_command
-from app.core.permissions import Permission
-from app.core.roles import Role
+from app.core.permissions import Permission, Role
 from app.users import operations as user_operations
 from app.users.hashing import Hasher
 from app.users.mail import Mailer

@@ -24,7 +24,7 @@ from bson import (
 
 from app.core.operations import ANY, all_operations
 from app.core.penalties import BAN, MUTE
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.players.domain import FIELDS
 from app.storage.extended_json import to_json
 from tests.console_table import CONSOLE_DOORS

@@ -13,7 +13,7 @@ from itsdangerous import Signer, TimestampSigner, URLSafeSerializer
 import config
 from app.auth.tokens import LONGEST, AccessTokens
 from app.core.errors import Unauthorized
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.applications import service
 from tests.factories import guid, sha256
 

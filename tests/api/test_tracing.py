@@ -9,7 +9,7 @@ import re
 import pytest
 
 import config
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.http.context import current_environ
 from app.http.logs import JsonFormatter, TextFormatter
 from tests.factories import World, sha256

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.console_visitor import page_of, visitor
 from tests.factories import numbered_guid
 

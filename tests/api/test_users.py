@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from tests.applications import service

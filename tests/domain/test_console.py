@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.console.forms.curl import api_path, curl
+from app.console.forms.submissions import api_path, curl
 from app.console.frame.pages import local, short_number, templates
 from app.console.frame.times import as_utc, utc_field, with_times
-from app.console.health.plots import COLOURS, HEIGHT, WIDTH, Plot, top_of
+from app.console.health.views import COLOURS, HEIGHT, WIDTH, Plot, top_of
 from app.console.history.sentences import (
     duration,
     ids_in,

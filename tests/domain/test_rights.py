@@ -7,12 +7,13 @@ from app.core.permissions import (
     LIMIT_NAMES,
     NAMES,
     Permission,
+    Role,
     permissions_of_power,
     permissions_of_role,
     rights_of,
+    shipped_roles,
+    with_role,
 )
-from app.core.roles import Role, with_role
-from app.core.shipped_roles import shipped_roles
 from app.users.domain import NO_POWER
 
 ALL = frozenset(Permission)

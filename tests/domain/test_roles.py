@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import Conflict, Invalid
-from app.core.roles import FLAGS, Role, roles_of, with_role, without_role
+from app.core.permissions import FLAGS, Role, roles_of, with_role, without_role
 from app.users.domain import NO_POWER
 
 API, QUERY, MANAGE = Role.API, Role.USERS_QUERY, Role.USERS_MANAGE

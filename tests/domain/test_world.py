@@ -3,7 +3,7 @@ from datetime import datetime, timezone
 from app.core.naming import name_key
 from app.http.parser import load
 from app.maintenance.demo import catalogue
-from app.maintenance.demo.names import GIVEN_NAMES, STRIDE, player_name, user_name
+from app.maintenance.demo.catalogue import GIVEN_NAMES, STRIDE, player_name, user_name
 from app.maintenance.demo.world import World
 from app.maintenance.transfer.records import ObjectRecord, PlayerRecord, UserRecord
 from app.users.domain import is_username

@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
-from app.maintenance.demo.names import guid, player_name, user_name
+from app.maintenance.demo.catalogue import guid, player_name, user_name
 from tests.system.programs import wait_until
 
 WIDE, NARROW = 1440, 390

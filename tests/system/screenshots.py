@@ -16,7 +16,7 @@ from app.core.metrics import REQUEST_BUCKETS
 from app.game.samples.domain import INTERVAL, MICROSECONDS, interval_of
 from app.game.samples.store import KEPT
 from app.http.openapi.examples import PLAYER_ID
-from app.maintenance.demo.names import ITEM_IDS, guid
+from app.maintenance.demo.catalogue import ITEM_IDS, guid
 from tests import mongod
 from tests.factories import make_factor, sha256
 from tests.ports import free_port

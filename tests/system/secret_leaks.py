@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import requests
 from aiosmtpd.smtp import AuthResult
 
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from app.auth.api_keys import new_secret
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.factories import guid, make_key, make_player, make_user, with_keys
 from tests.game import look
 from tests.system.programs import wait_until

@@ -21,7 +21,7 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from app.core.errors import Unavailable
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.maintenance import backup, restore, store
 from app.privacy.store import Erasures

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from app.maintenance.demo.names import user_name
+from app.maintenance.demo.catalogue import user_name
 from tests.factories import guid
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying, read_all

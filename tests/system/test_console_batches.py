@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.maintenance.demo.names import guid
+from app.maintenance.demo.catalogue import guid
 from tests.system.conftest import with_scripts
 from tests.system.console import Demo
 from tests.system.programs import wait_until

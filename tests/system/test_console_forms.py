@@ -9,7 +9,7 @@ import itertools
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 
-from app.maintenance.demo.names import guid
+from app.maintenance.demo.catalogue import guid
 from tests.game import look
 from tests.system.conftest import with_scripts
 from tests.system.console import Demo

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.maintenance.transfer.files import open_output
+from app.maintenance.transfer.store import open_output
 from tests.factories import make_user
 from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment

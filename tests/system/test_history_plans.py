@@ -7,7 +7,7 @@ import pytest
 
 import config
 from app import create_app
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.history.store import History
 from app.storage.client import LONG_WORK_SECONDS, Storage

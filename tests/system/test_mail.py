@@ -14,7 +14,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
 import config
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.factories import World, sha256
 from tests.ports import free_port
 

@@ -10,7 +10,7 @@ from app import create_app
 from app.core.naming import name_key, name_tails
 from app.database import COLLECTIONS
 from app.http.cursors import Cursors
-from app.maintenance.demo.names import player_name
+from app.maintenance.demo.catalogue import player_name
 from app.maintenance.demo.world import World
 from app.players.domain import EMBEDDED
 from app.players.store import ORDERS as PLAYER_ORDERS

@@ -7,7 +7,7 @@ import pytest
 from pymongo.errors import PyMongoError
 
 import config
-from app.core.roles import Role
+from app.core.permissions import Role
 from app.storage import lifetime
 from app.storage.client import Storage
 from app.storage.lifetime import SETTING

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from app.auth.api_keys import new_secret
-from app.core.roles import Role
+from app.core.permissions import Role
 from tests.factories import guid, make_key, make_player, make_user, numbered_guid, sha256, with_keys
 from tests.system.programs import wait_until
 

@@ -16,7 +16,7 @@ pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from app.core.naming import name_key, name_tails
 from app.core.penalties import BAN, MUTE
-from app.maintenance.demo.names import ITEM_IDS, MAP_IDS
+from app.maintenance.demo.catalogue import ITEM_IDS, MAP_IDS
 from tests import mongod
 from tests.factories import guid, make_player
 from tests.game import make_action

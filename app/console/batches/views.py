@@ -15,8 +15,7 @@ from flask import Response, current_app, request
 
 from app.approvals.kinds import RUN_BATCH
 from app.auth import guard
-from app.auth.approval import NeedsApproval
-from app.auth.spending import OverLimit
+from app.auth.spending import NeedsApproval, OverLimit
 from app.batches import access, planning
 from app.batches.domain import (
     MOST_PLAYERS,
@@ -29,13 +28,11 @@ from app.batches.domain import (
 )
 from app.batches.rows import CSV, CsvRows, JsonRows
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
-from app.console.forms.curl import curl
-from app.console.forms.declared import Field, Form, Group, Target
-from app.console.forms.limits import about_batches
+from app.console.forms.declared import Field, Form, Group, Target, about_batches
 from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import Place
 from app.console.forms.schemas import BatchForPlayers, BatchOperation, list_operations
-from app.console.forms.submissions import Submission, forms_on, submitted
+from app.console.forms.submissions import Submission, curl, forms_on, submitted
 from app.console.frame.lists import BYTE_ORDER_MARK, Columns, ListPage, columns
 from app.console.frame.pages import path_to, redirect_with_notice, render, see_other
 from app.console.frame.times import as_utc
@@ -50,7 +47,7 @@ from app.console.history.sentences import (
     with_names,
 )
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
-from app.console.players.forms import FORMS as PLAYER_FORMS
+from app.console.players.views import FORMS as PLAYER_FORMS
 from app.console.stores import objects, players
 from app.core.errors import Forbidden, Invalid
 from app.core.naming import Lookup

@@ -15,8 +15,8 @@ from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, ListPage, columns, search_text, window_of
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
-from app.console.players.forms import VALUE
 from app.console.players.slots import item_icon
+from app.console.players.views import VALUE
 from app.console.stores import objects
 from app.core.changes import Applied
 from app.core.paging import Page

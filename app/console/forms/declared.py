@@ -11,12 +11,33 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.auth.spending import limits_today
 from app.console.frame.times import iso
 from app.core.operations import Operation
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List
+
+
+def about_items(_: Target | None = None) -> Iterable[str]:
+    """Yield how many items the person may move."""
+    limits = limits_today()
+    at_once, a_day = limits["LargestQuantity"], limits["ItemsPerDay"]
+    parts = [] if at_once is None else [f"You can move {at_once:,} of an item at once"]
+    if a_day is not None:
+        parts.append(f"{limits['LeftToday']:,} of {a_day:,} items left today")
+    if parts:
+        yield f"{'; '.join(parts)}."
+
+
+def about_batches() -> Iterable[str]:
+    """Yield what the person may do with one batch."""
+    most = limits_today()["RowsPerBatch"]
+    if most is not None:
+        yield f"You can run batches of {most:,} rows. A colleague can approve more."
+    yield from about_items()
+
 
 if TYPE_CHECKING:
     from flask import Response

@@ -28,9 +28,8 @@ from app.core.errors import Conflict, Invalid, NotFound
 from app.core.naming import Lookup, name_key
 from app.core.permissions import Permission, SignedIn
 from app.game.actions.asking import Answer
+from app.history.access import UNDO, undo_arguments
 from app.history.access import page as history_page
-from app.history.access import undo_arguments
-from app.history.operations import UNDO
 from app.http.path_converters import path_guid
 
 # The path variables that are ids.

@@ -1,7 +1,8 @@
-"""A form on a page: empty at first, or with the posted values after a refusal."""
+"""A form on a page: empty, or with the posted values after a refusal; and as a curl command."""
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -10,15 +11,13 @@ from typing import Any
 from urllib.parse import quote
 
 from flask import Response, after_this_request, current_app, request
+from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
 from app.approvals.kinds import kinds
 from app.auth import guard
-from app.auth.approval import NeedsApproval
-from app.auth.spending import OverLimit
-from app.console.forms.curl import curl
+from app.auth.spending import NeedsApproval, OverLimit
 from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Target
 from app.console.forms.object_names import Ambiguous, Choice, lines_of, resolve
-from app.console.forms.reading import posted
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
 from app.console.stores import objects
@@ -40,8 +39,83 @@ from app.http.context import current_environ
 from app.http.errors import headers_of, note, status_of
 from app.http.fields import DIGITS
 from app.http.lenient import respell
-from app.http.parser import load
+from app.http.parser import FORM, load, read_form
+from app.http.uploads import is_form_with_file, read_form_with_file
 from app.users.oauth.domain import TokenRefused
+
+
+def curl(
+    base: str,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    key: str | None = None,
+    reason: str = "",
+    file: tuple[str, str] | None = None,
+) -> str:
+    """Return a shell command, one option per line; file is a media type and a file name."""
+    parts = [f"curl -X {method}" if method != "GET" else "curl"]
+    parts.append('-H "Authorization: Bearer $TOKEN"')
+    if key:
+        parts.append(f"-H {quoted(f'Idempotency-Key: {key}')}")
+    if reason:
+        parts.append(f"-H {quoted(f'X-Reason: {quote(reason)}')}")
+    if body is not None:
+        parts.append('-H "Content-Type: application/json"')
+        parts.append(f"-d {quoted(json.dumps(body, ensure_ascii=False))}")
+    if file:
+        parts.append(f"-H {quoted(f'Content-Type: {file[0]}')}")
+        parts.append(f"--data-binary {quoted(f'@{file[1]}')}")
+    parts.append(quoted(f"{base}{path}"))
+    return " \\\n  ".join(parts)
+
+
+def api_path(*parts: str) -> str:
+    """Return a path of the API with its parts percent-encoded."""
+    return "/api/v1/" + "/".join(quote(part, safe=":") for part in parts)
+
+
+def quoted(text: str) -> str:
+    """Return a text as one word of a POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+_POSTED = "quartermaster.posted"
+# The hidden fields of every form.
+HIDDEN = ("token", "key", "seen", "back", "preview", "choose", "ask")
+SECRET = ("password", "new", "again", "code", "state", "own-password", "own-code")
+
+
+def posted() -> dict[str, str]:
+    """Return the fields of the form in this request; the first call reads its body.
+
+    A view calls it after authentication; only the sign-in and the page of
+    an invitation call it before. Error pages never do.
+    """
+    environ = current_environ()
+    if _POSTED not in environ:
+        # A browser sends the newlines of a text area as CRLF.
+        environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in _read().items()}
+    fields: dict[str, str] = environ[_POSTED]
+    return fields
+
+
+def _read() -> dict[str, str]:
+    if is_form_with_file():
+        return read_form_with_file(guard.caller().id)
+    if request.mimetype != FORM:
+        raise UnsupportedMediaType("The console accepts only forms.")
+    if request.content_length is None:
+        # A thread would wait for the chunks, and no browser sends forms in chunks.
+        raise LengthRequired
+    return read_form()
+
+
+def typed() -> dict[str, str]:
+    """Return the typed fields of the form that was read, without passwords."""
+    fields: dict[str, str] = current_environ().get(_POSTED, {})
+    return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
+
 
 SENT_BEFORE = (
     "This form was already sent with other values, and that change was made. To make another "

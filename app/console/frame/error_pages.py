@@ -8,7 +8,7 @@ from itertools import islice
 from flask import Response, request
 from werkzeug.exceptions import HTTPException
 
-from app.console.forms.reading import typed
+from app.console.forms.submissions import typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.console.stores import roles

@@ -11,12 +11,11 @@ from urllib.parse import quote, urlencode
 
 from flask import Response, request
 
-from app.console.forms.curl import api_path, curl
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
-from app.console.forms.submissions import Submission, forms_on, submitted
+from app.console.forms.submissions import Submission, api_path, curl, forms_on, submitted
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import done, path_to, render, see_other
 from app.console.game.actions import cards, coming_restart, sees_actions

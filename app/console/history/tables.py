@@ -14,10 +14,9 @@ from app.core.texts import Names, whole_text, words_of
 from app.core.types import Document, whole
 from app.game.player_events.access import served_events
 from app.game.player_events.domain import WORDS
+from app.history.access import UNDO, search
 from app.history.access import page as history_page
-from app.history.access import search
 from app.history.domain import CannotUndo, filters_of, inverse_of
-from app.history.operations import UNDO
 from app.storage.paging import newest_first
 
 NOT_KEPT = "not kept"

@@ -10,8 +10,7 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
-from app.console.forms.declared import Field, Form, Target
-from app.console.forms.limits import about_items
+from app.console.forms.declared import Field, Form, Target, about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place
 from app.console.forms.submissions import Submission, forms_on
@@ -30,7 +29,7 @@ from app.core.permissions import Permission
 from app.core.texts import words_of
 from app.core.types import Document
 from app.history import access
-from app.history.operations import UNDO
+from app.history.access import UNDO
 from app.history.schemas import HistoryArgs
 from app.http.parser import load
 

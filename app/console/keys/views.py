@@ -20,8 +20,7 @@ from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.permissions import Permission, scope_texts
 from app.core.types import Document
-from app.users.api_keys.management import list_keys
-from app.users.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
+from app.users.api_keys.management import CREATE_KEY, REVOKE_KEY, ROTATE_KEY, list_keys
 from app.users.api_keys.schemas import LONGEST_NAME, OVERLAP_HOURS
 from app.users.oauth.sign_ins import owner
 

@@ -11,7 +11,7 @@ from flask import Response, request
 from app.auth import guard
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
-from app.console.health.plots import Plot
+from app.console.health.views import Plot
 from app.console.stores import objects, players, reports, samples
 from app.core.errors import Invalid
 from app.core.penalties import BAN, MUTE

@@ -12,8 +12,7 @@ from flask import Response, request
 from app.auth import guard
 from app.auth.guesses import guess_by_session
 from app.console.forms.declared import Field, Form
-from app.console.forms.reading import posted
-from app.console.forms.submissions import Submission
+from app.console.forms.submissions import Submission, posted
 from app.console.frame.pages import here, page, path_to
 from app.console.session import sessions as session
 from app.console.stores import users

@@ -12,8 +12,7 @@ from pyotp.totp import TOTP
 from app.auth import guard
 from app.console.forms.declared import Form, Target
 from app.console.forms.places import Place
-from app.console.forms.reading import posted
-from app.console.forms.submissions import forms_on, submitted
+from app.console.forms.submissions import forms_on, posted, submitted
 from app.console.frame.pages import SERVICE, path_to, render
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
@@ -23,16 +22,14 @@ from app.http.context import setting
 from app.http.intents import intent
 from app.users.second_factor.domain import FIELD, has_factor, recovery_codes_left
 from app.users.second_factor.management import (
+    RENEW_RECOVERY_CODES,
+    SET_UP_FACTOR,
+    SWITCH_OFF_FACTOR,
     RecoveryCodes,
     propose,
     renew_recovery_codes,
     set_up,
     switch_off,
-)
-from app.users.second_factor.operations import (
-    RENEW_RECOVERY_CODES,
-    SET_UP_FACTOR,
-    SWITCH_OFF_FACTOR,
 )
 
 GROUP = 4

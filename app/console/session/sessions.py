@@ -12,7 +12,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.callers import Caller, Callers
 from app.auth.tokens import Claims
-from app.console.forms.reading import posted
+from app.console.forms.submissions import posted
 from app.core.errors import Forbidden, Unauthorized
 from app.core.naming import Lookup
 from app.core.permissions import KeyAccess

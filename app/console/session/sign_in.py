@@ -13,14 +13,13 @@ from flask import Response, request, url_for
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import Place
-from app.console.forms.reading import posted
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import REFUSALS, Submission, attempt, forms_on
+from app.console.forms.submissions import REFUSALS, Submission, attempt, forms_on, posted
 from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door
 from app.console.stores import cursors, users
-from app.console.users.forms import END_SIGN_IN, PASSWORD_FIELDS
+from app.console.users.views import END_SIGN_IN, PASSWORD_FIELDS
 from app.core.errors import Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.permissions import SignedIn
@@ -28,8 +27,8 @@ from app.core.types import Document
 from app.http.context import current, setting
 from app.storage.limits import Marks
 from app.users.oauth.sign_ins import authenticate, list_sign_ins
+from app.users.openid.client import Provider
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
-from app.users.openid.provider import Provider
 from app.users.openid.sign_ins import sign_in as openid_sign_in
 from app.users.second_factor.domain import CodeRefused, has_factor
 from app.users.second_factor.management import use_code

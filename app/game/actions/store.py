@@ -25,10 +25,9 @@ from pymongo.read_preferences import ReadPreference
 
 from app.core.changes import Applied, Intent, Origin
 from app.core.errors import Conflict, KeyReused, NotFound, Unavailable
-from app.core.limits import Limiter
+from app.core.limits import Limiter, wait_deadline, working
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
-from app.core.request_scope import wait_deadline, working
 from app.core.types import Document
 from app.game.actions.domain import (
     ANSWER_FIELDS,

@@ -14,7 +14,7 @@ from app.core.errors import (
     QuartermasterError,
     Unavailable,
 )
-from app.core.request_scope import wait_deadline
+from app.core.limits import wait_deadline
 from app.core.types import Document, is_deep
 from app.game.server.operations import SAVE
 from app.http.context import current, setting, settings

@@ -7,8 +7,8 @@ from functools import partial
 
 from app.core.changes import Intent, Origin
 from app.core.naming import Lookup
+from app.core.permissions import Role, with_role
 from app.core.progress import progress
-from app.core.roles import Role, with_role
 from app.database import COLLECTIONS
 from app.maintenance.demo.catalogue import objects
 from app.maintenance.demo.world import GUILD_NAMES, World

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core.naming import name_key
 from app.core.types import Document
-from app.maintenance.demo.names import (
+from app.maintenance.demo.catalogue import (
     BAG,
     CLASS_IDS,
     CLASSES,

@@ -13,11 +13,14 @@ from app.auth.callers import callers
 from app.core.changes import Applied, Change, Intent
 from app.core.errors import InvalidField, NotOwned
 from app.core.naming import Lookup
-from app.core.permissions import permissions_of_scopes
+from app.core.permissions import KeyAccess, Permission, permissions_of_scopes
 from app.core.types import Document
 from app.http.masking import masked
 from app.storage.limits import budgets
 from app.users.api_keys.domain import LIFETIME, READS, create, public_keys, rotated, with_keys
+from app.users.api_keys.schemas import KeyArgs, RotateArgs
+from app.users.oauth.sign_ins import owner
+from app.users.operations import account_operation
 from app.users.staff.domain import require_given
 from app.users.store import users
 
@@ -110,3 +113,34 @@ def _change(
 def _with_secret(user_id: str, secret: str, applied: Applied) -> Applied:
     record = next((key for key in list_keys(user_id) if key["Id"] == applied.answer), {})
     return applied._replace(answer={**record, "Key": None if applied.replayed else secret})
+
+
+# No key may manage keys: it could create one that outlives it.
+NEEDS = (Permission.KEYS_MANAGE, KeyAccess.NONE)
+
+CREATE_KEY = account_operation(
+    "create-key",
+    no_undo="revoke the key instead",
+    sentence="Key {Name} made",
+    arguments=KeyArgs(),
+    requires=(owner,),
+    run=create_key,
+    needs=NEEDS,
+)
+ROTATE_KEY = account_operation(
+    "rotate-key",
+    no_undo="rotate the key again instead",
+    sentence="Key {Name} rotated",
+    arguments=RotateArgs(),
+    requires=(owner,),
+    run=rotate_key,
+    needs=NEEDS,
+)
+REVOKE_KEY = account_operation(
+    "revoke-key",
+    no_undo="the secret of the key is not kept",
+    sentence="Key {Name} revoked",
+    requires=(owner,),
+    run=revoke_key,
+    needs=NEEDS,
+)

@@ -17,8 +17,7 @@ from app.http.intents import answer, change_headers
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.users.api_keys.domain import KeyNameTaken, TooManyKeys
-from app.users.api_keys.management import list_keys
-from app.users.api_keys.operations import CREATE_KEY, NEEDS, REVOKE_KEY, ROTATE_KEY
+from app.users.api_keys.management import CREATE_KEY, NEEDS, REVOKE_KEY, ROTATE_KEY, list_keys
 from app.users.api_keys.schemas import (
     KeyListSchema,
     KeyOwnerArgs,

@@ -16,15 +16,18 @@ from app.auth.guesses import Guess, attempt, guess_by_address
 from app.core.changes import Applied, Change, Intent, Origin
 from app.core.errors import Unavailable
 from app.core.naming import Lookup, email_as_sent
-from app.core.permissions import RIGHTS
+from app.core.operations import Operation
+from app.core.permissions import RIGHTS, KeyAccess, Permission
 from app.core.types import Document
 from app.http.context import current, setting
 from app.http.tracing import request_id
 from app.storage.transactions import after_commit
 from app.users.domain import require_email, require_not_staff
 from app.users.mail import mailer
+from app.users.operations import account_operation
+from app.users.schemas import ResetSignInArgs
 from app.users.second_factor import domain
-from app.users.second_factor.domain import READS, new_recovery_codes
+from app.users.second_factor.domain import READS, OwnSignIn, new_recovery_codes
 from app.users.second_factor.vault import Vault
 from app.users.store import ADDRESS, users
 
@@ -159,3 +162,44 @@ def _tell_owner(user: Document, what: str, template: str, **facts: str | None) -
         log.warning("The mail about a reset %s was not sent: %s", what, error.__cause__ or error)
         return False
     return True
+
+
+NOT_KEPT = "the secret of the app is not kept: set it up again"
+
+
+def _by_code(name: str, sentence: str, no_undo: str) -> Operation:
+    """Return an operation of the owner of an account, at the console or at sign-in."""
+    return account_operation(name, no_undo=no_undo, sentence=sentence, needs=None)
+
+
+SET_UP_FACTOR = _by_code(
+    "set-up-second-factor", "Second factor set up", "switch it off with a code instead"
+)
+SWITCH_OFF_FACTOR = _by_code("switch-off-second-factor", "Second factor switched off", NOT_KEPT)
+RENEW_RECOVERY_CODES = _by_code(
+    "renew-recovery-codes", "New recovery codes made", "the former ones are not kept"
+)
+USE_RECOVERY_CODE = _by_code(
+    USED_CODE, "Recovery code used to sign in", "a recovery code works once"
+)
+RESET_FACTOR = account_operation(
+    "reset-second-factor",
+    no_undo=NOT_KEPT,
+    sentence="Second factor reset",
+    run=reset,
+    # No key: it could get into every account whose password it may set.
+    needs=(Permission.USERS_READ, Permission.STAFF_MANAGE, KeyAccess.NONE),
+    notice="Reset the second factor of {whom}.",
+)
+# Only an approved request makes it, or whoever has the machine.
+RESET_SIGN_IN = account_operation(
+    "reset-sign-in",
+    no_undo=NOT_KEPT,
+    sentence="Sign-in reset",
+    title="Reset the sign-in",
+    run=reset_sign_in,
+    preview=preview_reset,
+    own_account=OwnSignIn,
+    arguments=ResetSignInArgs(),
+    needs=None,
+)

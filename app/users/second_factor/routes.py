@@ -7,7 +7,7 @@ from app.http.api import Blueprint
 from app.users.domain import SignInOfStaff
 from app.users.schemas import ResetFactorSchema
 from app.users.second_factor.domain import NoFactor, OwnFactor
-from app.users.second_factor.operations import RESET_FACTOR
+from app.users.second_factor.management import RESET_FACTOR
 
 blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Users")
 

@@ -11,9 +11,8 @@ from app.core.changes import Applied, Change, Intent, Rule, field_changes
 from app.core.errors import Conflict, NotFound
 from app.core.naming import Lookup
 from app.core.penalties import BAN, BAN_STATE, is_in_force
-from app.core.permissions import RIGHTS, rights_of
+from app.core.permissions import RIGHTS, new_role, rights_of, shipped_roles
 from app.core.services import current
-from app.core.shipped_roles import new_role, shipped_roles
 from app.core.types import Document
 from app.storage.changes import Changes
 from app.storage.client import Storage

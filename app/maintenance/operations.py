@@ -1,4 +1,4 @@
-"""Repairing damaged documents."""
+"""The operations of the rooms below that only commands execute."""
 
 from __future__ import annotations
 
@@ -12,4 +12,15 @@ REPAIR = Operation(
     inverse=NotUndoable("what was repaired was damaged before"),
     moves=no_items,
     sentence="Repaired",
+)
+
+
+IMPORT = Operation(
+    name="import",
+    subject=ANY,
+    needs=None,
+    arguments=None,
+    inverse=NotUndoable("import the former record instead"),
+    moves=no_items,
+    sentence="Imported",
 )
