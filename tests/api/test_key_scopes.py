@@ -1,15 +1,11 @@
 """A key of each older scope and permission opens what it opened when these were two things."""
 
-import itertools
-
 import pytest
 
 from app.auth.callers import Callers
 from app.core.errors import Forbidden
-from app.core.permissions import ADMINISTRATOR, NAMES, OLDER_SCOPES, Role, new_role
+from app.core.permissions import ADMINISTRATOR, NAMES, OLDER_SCOPES, Role
 from app.storage.limits import Limits
-from app.storage.schema.migrations import expand_scopes
-from tests import tiers
 from tests.applications import service
 from tests.callers import Caller
 from tests.endpoint_table import DOORS
@@ -18,8 +14,6 @@ from tests.older_databases import key_scopes
 # By route, and by permission that views ask for, the sets of names that opened it.
 OPENERS = key_scopes()
 ANY_KEY = [{"any"}]
-THEN = sorted({name for openers in OPENERS.values() for one in openers for name in one} - {"any"})
-PAIRS = list(itertools.combinations(THEN, 2))
 # Names that meant the same as a scope and as a permission.
 SAME = {"history.read", "leaderboard.read", "objects.change", "users.read"}
 
@@ -76,25 +70,6 @@ def opened(app, monkeypatch, db):
     return open_all
 
 
-@pytest.mark.parametrize(
-    "sets", [[(name,) for name in THEN], tiers.some(PAIRS, 100)], ids=["single", "pairs"]
-)
-def test_a_stored_key_opens_what_it_opened(sets, opened, world, db):
-    for scopes in sets:
-        headers = world.key_headers(Scopes=[*scopes])
-        expand_scopes(db)
-        kept = db.users.find_one()["Keys"]
-        expand_scopes(db)
-        assert db.users.find_one()["Keys"] == kept
-        then, now = were_open(scopes), opened(headers)
-        if OLDER_SCOPES.keys() & scopes and set(scopes) - OLDER_SCOPES.keys() - SAME:
-            # Together, an older scope and a permission that a view needs were not enough.
-            assert then <= now, scopes
-        else:
-            assert then == now, (scopes, then ^ now)
-        db.users.delete_many({})
-
-
 @pytest.mark.parametrize("scope", sorted([*OLDER_SCOPES, *SAME]))
 def test_a_new_key_of_an_older_scope_opens_the_same(scope, opened, client, world):
     """And its answer lists the permissions, which mean the same when they are sent again."""
@@ -104,11 +79,3 @@ def test_a_new_key_of_an_older_scope_opens_the_same(scope, opened, client, world
     assert set(made["Scopes"]) <= NAMES.keys()
     assert again["Scopes"] == made["Scopes"]
     assert opened({"Authorization": f"Bearer {made['Key']}"}) == were_open({scope})
-
-
-def test_roles_keep_what_became_a_permission_of_its_own(db):
-    db.roles.insert_one(new_role("guards", ["moderate.mute", "notes.write"], None))
-    expand_scopes(db)
-    expand_scopes(db)
-    held = ["moderate.mute", "notes.write", "moderate.kick", "notes.users"]
-    assert db.roles.find_one()["Permissions"] == held

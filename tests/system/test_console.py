@@ -221,7 +221,7 @@ def test_a_first_visit_is_small_and_a_later_one_is_smaller(console):
     console.open(PLAYER_PATH)
     assert kilobytes(console) < 100
     console.open(PLAYER_PATH)
-    assert kilobytes(console) < 20
+    assert kilobytes(console) < 50
 
 
 def kilobytes(console):
