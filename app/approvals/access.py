@@ -18,9 +18,9 @@ from app.approvals.domain import (
     public_approval,
 )
 from app.approvals.mails import tell_approvers, tell_asker
-from app.approvals.store import ApprovalFilters, Approvals
+from app.approvals.store import ApprovalFilters, approvals
 from app.auth import guard
-from app.auth.callers import Caller, CallerGone, Callers
+from app.auth.callers import Caller, CallerGone, callers
 from app.auth.spending import OverLimit, OverOwnLimit, spend
 from app.core.changes import Applied, Intent, Origin
 from app.core.errors import Forbidden, Invalid, PermissionMissing
@@ -28,17 +28,12 @@ from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.access import hidden_kinds, with_current_names
-from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
-from app.players.store import Players
+from app.players.store import players
 from app.storage.transactions import after_commit
 from app.users.staff.invitations import mail_invitation
 from app.users.staff.operations import INVITE
-
-approvals = current(Approvals)
-callers = current(Callers)
-players = current(Players)
 
 
 def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Document, bool]:

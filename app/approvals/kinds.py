@@ -11,7 +11,7 @@ from typing import Any
 from app.auth import execution, guard
 from app.auth.callers import Caller
 from app.batches import access as batch_access
-from app.batches.store import Batches
+from app.batches.store import batches
 from app.core.changes import Applied, Intent
 from app.core.errors import InvalidField
 from app.core.naming import Lookup
@@ -21,20 +21,14 @@ from app.core.types import Document
 from app.game.actions.asking import find_player
 from app.history.access import UNDO, preview_undo, undo_as, visible_entry
 from app.history.domain import inverse_of
-from app.history.store import History
-from app.http.context import current
+from app.history.store import history
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
 from app.users.second_factor.management import RESET_FACTOR, RESET_SIGN_IN
 from app.users.staff.invitations import add_invited
 from app.users.staff.operations import INVITE
-from app.users.staff.store import Roles
-from app.users.store import Users
-
-batches = current(Batches)
-history = current(History)
-roles = current(Roles)
-users = current(Users)
+from app.users.staff.store import roles
+from app.users.store import users
 
 # It makes no entry of history, so it is no operation; who asked for it starts it.
 RUN_BATCH = "run-batch"

@@ -8,31 +8,24 @@ from contextlib import suppress
 from itertools import islice
 
 from app.approvals import kinds
-from app.approvals.store import Approvals
-from app.auth.callers import Caller, CallerGone, Callers
-from app.catalogue.store import Objects
+from app.approvals.store import approvals
+from app.auth.callers import Caller, CallerGone, callers
+from app.catalogue.store import objects
 from app.core.errors import Conflict, Forbidden, NotFound, Unavailable
 from app.core.naming import Lookup, email_as_sent
 from app.core.penalties import BAN, BAN_STATE, is_in_force
 from app.core.permissions import RIGHTS, Permission
 from app.core.types import Document
 from app.history.access import with_current_names
-from app.http.context import current, setting
-from app.users.mail import Mailer
-from app.users.staff.store import WAYS_IN, Staff, has_way_in
-from app.users.store import Users
+from app.http.context import setting
+from app.users.mail import mailer
+from app.users.staff.store import WAYS_IN, has_way_in, staff
+from app.users.store import users
 
 log = logging.getLogger("quartermaster")
 
 # A request does not wait for more mails than this.
 MOST_MAILS = 10
-
-approvals = current(Approvals)
-callers = current(Callers)
-mailer = current(Mailer)
-objects = current(Objects)
-staff = current(Staff)
-users = current(Users)
 
 
 def tell_approvers(request: Document) -> None:

@@ -25,14 +25,13 @@ from app.approvals.schemas import (
     AskArgs,
     DeclineArgs,
 )
-from app.approvals.store import Approvals
+from app.approvals.store import approvals
 from app.auth.views import read_route
 from app.core.errors import NotFound
 from app.core.permissions import KeyAccess, Permission, SignedIn
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.http.cursors import cursors
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
@@ -44,8 +43,6 @@ ABOUT = "Asking colleagues to approve what is over a limit."
 
 blp = Blueprint("Approvals", __name__, url_prefix="/api/v1/approvals", description=ABOUT)
 
-approvals = current(Approvals)
-cursors = current(Cursors)
 
 read = partial(read_route, blp)
 # A request is made and decided by people, who see what they do.

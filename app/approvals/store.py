@@ -27,6 +27,7 @@ from app.approvals.domain import (
 from app.core.changes import changed_at
 from app.core.errors import KeyReused
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, require_not_erased
@@ -183,3 +184,6 @@ class Approvals:
 def _id_of(request: Document, key: str) -> str:
     """Return the id of a request with an Idempotency-Key."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{request['By']['UserId']} {key}"))
+
+
+approvals = current(Approvals)

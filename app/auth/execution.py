@@ -9,18 +9,16 @@ from typing import Any, TypeVar
 from app.auth import guard
 from app.auth.spending import OverBudget, require_no_approval, spend
 from app.catalogue.domain import NotInCatalogue
-from app.catalogue.store import KnownObjects
+from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent
 from app.core.errors import QuartermasterError
 from app.core.operations import IncompleteOperation, Key, Operation, Route
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import answer, intent, previewed_intent
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
 
-known_objects = current(KnownObjects)
 
 View = TypeVar("View", bound=Callable[..., Any])
 

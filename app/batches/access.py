@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from app.auth import guard
 from app.auth.api_keys import Budget
-from app.auth.callers import Caller, CallerGone, Callers
+from app.auth.callers import Caller, CallerGone, callers
 from app.auth.spending import (
     Allowance,
     OverLimit,
@@ -15,23 +15,16 @@ from app.auth.spending import (
     require_no_approval,
 )
 from app.batches.domain import RowFilters, public_row, row_key
-from app.batches.store import Batches
+from app.batches.store import batches
 from app.core.changes import Origin
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import NAMES, Permission
 from app.core.types import Document
 from app.history.access import NEEDED, hidden_kinds, with_current_names
-from app.history.store import History
-from app.http.context import current
-from app.http.cursors import Cursors
-from app.players.store import Players
-
-batches = current(Batches)
-callers = current(Callers)
-cursors = current(Cursors)
-history = current(History)
-players = current(Players)
+from app.history.store import history
+from app.http.cursors import cursors
+from app.players.store import players
 
 
 def visible_batch(batch_id: str) -> Document:

@@ -33,8 +33,8 @@ from app.batches.domain import (
 from app.batches.rows import RowSource, parse_row
 from app.batches.running import Alone, change_of, entries_to_undo
 from app.batches.schemas import BatchHeadArgs
-from app.batches.store import Batches
-from app.catalogue.store import Objects
+from app.batches.store import batches
+from app.catalogue.store import objects
 from app.core.changes import Origin
 from app.core.errors import (
     Forbidden,
@@ -58,12 +58,12 @@ from app.history.access import (
     visible_kinds,
 )
 from app.history.domain import filters_of
-from app.history.store import History
+from app.history.store import history
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.masking import masked
 from app.http.parser import load
-from app.players.store import Players
+from app.players.store import players
 from app.storage.bulk import batches as in_chunks
 from app.storage.changes import Wanted
 
@@ -87,11 +87,7 @@ class PlanPlaces(Limiter):
     """The plans that a worker makes at once: it is expensive, and reads the body into memory."""
 
 
-batches = current(Batches)
-history = current(History)
-objects = current(Objects)
 places = current(PlanPlaces)
-players = current(Players)
 
 
 def plan(source: RowSource, digest: str, name: str = "") -> Made:

@@ -26,7 +26,7 @@ from app.batches.domain import (
     public_batch,
 )
 from app.batches.rows import CSV, CsvRows, JsonRows
-from app.batches.running import BatchWorker
+from app.batches.running import worker
 from app.batches.schemas import (
     BatchArgs,
     BatchPageSchema,
@@ -42,7 +42,6 @@ from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
@@ -57,7 +56,6 @@ OVER_BUDGET = OverBudget("shop", "a batch is not for a key with a budget", "Budg
 
 blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=ABOUT)
 
-worker = current(BatchWorker)
 
 NO_ROWS = (
     "The request body must be JSON or CSV, with the header Content-Type: application/json or "

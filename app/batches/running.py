@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
-from app.auth.callers import CallerGone, Callers
+from app.auth.callers import CallerGone, callers
 from app.auth.spending import Allowance, NeedsApproval, OverBudget, OverLimit, give_back, reserve
 from app.batches.access import executor, require_run
 from app.batches.domain import Result, refusal_text, row_arguments, row_key
-from app.batches.store import Batches
-from app.catalogue.store import KnownObjects
+from app.batches.store import batches
+from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent, Origin
 from app.core.errors import (
     Conflict,
@@ -33,15 +33,15 @@ from app.core.errors import (
 from app.core.limits import Limiter, working
 from app.core.naming import Lookup
 from app.core.operations import Inverse, Moved, batch_operations
+from app.core.services import current
 from app.core.types import Document
 from app.history.access import UNDO, undo_as
 from app.history.domain import inverse_of
-from app.history.store import History
-from app.http.context import current
-from app.players.store import Players
+from app.history.store import history
+from app.players.store import players
 from app.storage.background import Background
 from app.storage.changes import Wanted
-from app.storage.client import Storage
+from app.storage.client import storage
 from app.storage.errors import DatabaseError
 
 log = logging.getLogger("quartermaster")
@@ -63,13 +63,6 @@ REASONS: dict[type[QuartermasterError], str] = {
     CallerGone: "The account that started it can no longer run it: {0}.",
     Unauthorized: "The account that started it is being erased.",
 }
-
-batches = current(Batches)
-callers = current(Callers)
-history = current(History)
-known_objects = current(KnownObjects)
-players = current(Players)
-storage = current(Storage)
 
 
 class Alone(NamedTuple):
@@ -309,3 +302,6 @@ def _note_items(row: Document, moved: Moved) -> None:
         quantities = None if isinstance(moved, str) else moved
         row["Items"] = None if quantities is None else sum(quantities.values())
         row["Largest"] = max((quantities or {}).values(), default=0)
+
+
+worker = current(BatchWorker)

@@ -39,6 +39,7 @@ from app.batches.domain import (
 from app.core import metrics
 from app.core.errors import Busy, Conflict, KeyReused
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, BeingErased, erased_people, require_not_erased
@@ -410,3 +411,6 @@ def ids_within(batch_id: str) -> Document:
 
 def _leased(batch_id: str, lease: str) -> Document:
     return {"_id": batch_id, "State": "running", "Lease.Id": lease}
+
+
+batches = current(Batches)

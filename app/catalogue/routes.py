@@ -14,13 +14,12 @@ from app.catalogue.schemas import (
     GameTimeSchema,
     LegacyGameObjectPageSchema,
 )
-from app.catalogue.store import Objects
+from app.catalogue.store import objects
 from app.core.errors import NotFound
 from app.core.paging import CursorPage, Page, Window
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.lists import LegacyListArgs, cursor_list, legacy_list
 from app.http.openapi.examples import TOKEN
 from app.http.path_converters import path_guid
@@ -30,7 +29,6 @@ OF_TYPE = "/<object_type:type_name>"
 
 blp = Blueprint("Catalogue", __name__, url_prefix="/api/v1/gameobjects", description=ABOUT)
 
-objects = current(Objects)
 
 read = partial(read_route, blp)
 unknown_type = UnknownType("nothing")

@@ -16,6 +16,7 @@ from app.core.errors import NotFound, QuartermasterError
 from app.core.naming import name_key
 from app.core.operations import Operation, Prepared
 from app.core.paging import Page, Window
+from app.core.services import current
 from app.core.types import Document
 from app.storage.changes import Changes
 from app.storage.client import Storage
@@ -161,3 +162,9 @@ def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
 
 def _public_page(page: Page) -> Page:
     return page._replace(values=[public_object(found) for found in page.values])
+
+
+objects = current(Objects)
+
+
+known_objects = current(KnownObjects)

@@ -21,28 +21,24 @@ from app.core.naming import Lookup, parse_guid
 from app.core.operations import Operation
 from app.core.permissions import RIGHTS, Role, role_names, roles_of, with_role, without_role
 from app.core.progress import progress
-from app.http.context import current
 from app.maintenance.transfer.store import open_output
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
-from app.privacy.personal_data import PersonalData
-from app.privacy.store import Erasures
+from app.privacy.personal_data import personal_data
+from app.privacy.store import erasures
 from app.users.domain import change_power, require_email, require_username
+from app.users.hashing import passwords
 from app.users.oauth.sign_ins import require_factor
 from app.users.oauth.store import refresh_tokens
 from app.users.openid.domain import LONGEST_SUBJECT, identity
 from app.users.openid.sign_ins import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
-from app.users.passwords import Passwords
 from app.users.second_factor.management import RESET_FACTOR
 from app.users.staff.store import staff as accounts
 from app.users.store import users
 
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
-passwords = current(Passwords)
-personal_data = current(PersonalData)
-erasures = current(Erasures)
 
 user = AppGroup("user", help="Manage accounts.")
 api = AppGroup("api", help="Manage the roles of accounts.")

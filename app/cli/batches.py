@@ -33,8 +33,8 @@ from app.batches.planning import (
     rows_left,
 )
 from app.batches.rows import CsvRows, JsonRows
-from app.batches.running import PAUSE_SECONDS, BatchWorker
-from app.batches.store import Batches
+from app.batches.running import PAUSE_SECONDS, worker
+from app.batches.store import batches
 from app.cli.intents import TIME_FORMAT, Guid, Time, operator, reason_option
 from app.core.changes import KINDS, Origin
 from app.core.errors import Conflict, Invalid
@@ -42,14 +42,11 @@ from app.core.naming import parse_guid, printable
 from app.core.operations import operation_names
 from app.core.progress import progress
 from app.core.types import Document
-from app.http.context import current
 from app.http.masking import masked
 from app.http.parser import load
 
 PIECE_BYTES = 1024 * 1024
 
-batches = current(Batches)
-worker = current(BatchWorker)
 
 batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once.")
 

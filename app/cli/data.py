@@ -12,7 +12,6 @@ from flask.cli import with_appcontext
 
 from app.cli.intents import intent, reason_option
 from app.core.errors import Conflict
-from app.http.context import current
 from app.maintenance.backup import write_backup
 from app.maintenance.demo.seed import seed_world
 from app.maintenance.operations import IMPORT
@@ -22,18 +21,15 @@ from app.maintenance.transfer.records import RECORDS
 from app.maintenance.transfer.store import export_documents, open_output, write_documents
 from app.maintenance.transfer.validate import validate_file
 from app.privacy.operations import ERASE_USER
-from app.privacy.store import Erasures
+from app.privacy.store import erasures
 from app.storage import bulk
-from app.storage.client import Storage
-from app.users.passwords import Passwords
+from app.storage.client import storage
+from app.users.hashing import passwords
 
 FAULTS_SHOWN = 20
 
 kind_argument = click.argument("kind", type=click.Choice(list(RECORDS)))
 path_argument = partial(click.argument, "path", type=click.Path(dir_okay=False, allow_dash=True))
-erasures = current(Erasures)
-storage = current(Storage)
-passwords = current(Passwords)
 
 
 @click.command()

@@ -10,13 +10,12 @@ import config
 from app.cli.intents import intent, reason_option
 from app.core.naming import printable
 from app.database import COLLECTIONS
-from app.http.context import current
 from app.maintenance.integrity.report import Report
 from app.maintenance.integrity.scan import Scan
 from app.maintenance.operations import REPAIR
 from app.privacy.operations import ERASE_USER
-from app.privacy.store import Erasures
-from app.storage.client import Storage, database_uri
+from app.privacy.store import erasures
+from app.storage.client import database_uri, storage
 from app.storage.events import Feed
 from app.storage.schema import migrations
 from app.storage.schema.collections import (
@@ -24,10 +23,6 @@ from app.storage.schema.collections import (
     init_database,
     init_despite_duplicates,
 )
-
-storage = current(Storage)
-erasures = current(Erasures)
-
 
 db = AppGroup("db", help="Prepare and check the database.")
 

@@ -16,17 +16,12 @@ from app.core.naming import Lookup
 from app.core.operations import operation_names
 from app.core.types import Document
 from app.history.domain import Filters, filters_of
-from app.history.store import History
-from app.http.context import current
+from app.history.store import history as store
 from app.http.json import encode
-from app.players.store import Players
-from app.users.store import Users
+from app.players.store import players
+from app.users.store import users
 
 COLUMNS = ("TIME (UTC)", "BY", "CHANGED", "OPERATION", "ARGUMENTS", "REASON", "ID")
-
-store = current(History)
-players = current(Players)
-users = current(Users)
 
 
 @click.command()

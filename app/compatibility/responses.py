@@ -9,20 +9,16 @@ from typing import Any, cast
 import orjson
 from flask import Response
 
-from app.catalogue.store import Objects
+from app.catalogue.store import objects
 from app.core.penalties import BAN, is_in_force
 from app.core.types import Document, whole
-from app.http.context import current
 from app.http.json import encode
-from app.players.store import Players
-from app.users.store import Users
+from app.players.store import players
+from app.users.store import users
 
 # These clients show this as "never"; null would crash them.
 NEVER = "0001-01-01T00:00:00Z"
 
-objects = current(Objects)
-players = current(Players)
-users = current(Users)
 
 Complete = Callable[[Any], Any]
 

@@ -17,7 +17,7 @@ from flask import Flask, Response, request
 
 from app.auth import guard
 from app.catalogue.domain import NotInCatalogue, entry, parse_type
-from app.catalogue.store import Objects
+from app.catalogue.store import objects
 from app.compatibility.responses import COMPLETIONS, complete_with, data_type
 from app.core.errors import Invalid, NotFound
 from app.core.naming import Lookup, with_hyphens
@@ -27,22 +27,18 @@ from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.game.actions.domain import ActionFailed
 from app.http.api import Blueprint, Schema
-from app.http.context import current
 from app.http.errors import answer
 from app.http.fields import QueryInteger
 from app.http.json import json_response
 from app.http.lists import ASCENDING, PAGE_MAX, PAGE_SIZE, PageNumberArgs, legacy_list, paged_list
 from app.players.schemas import PlayerListArgs
-from app.players.store import Players
+from app.players.store import players
 from app.users.domain import WrongPassword
-from app.users.store import Users
+from app.users.store import users
 
 # The default of a variable by its data type: a boolean, an integer or a text.
 DEFAULTS: dict[int, Any] = {1: False, 2: 0, 3: ""}
 
-objects = current(Objects)
-players = current(Players)
-users = current(Users)
 
 View = Callable[..., Any]
 

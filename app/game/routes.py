@@ -20,8 +20,8 @@ from app.game.schemas import (
     StatsSchema,
 )
 from app.http.api import Blueprint
-from app.http.context import current, setting
-from app.players.store import Players
+from app.http.context import setting
+from app.players.store import players
 
 ABOUT = "The game: its name, its state and its settings."
 # The master process imports this before it forks, so it is the same in all of its workers.
@@ -38,7 +38,6 @@ LIMITS = {
 
 blp = Blueprint("Info", __name__, url_prefix="/api/v1/info", description=ABOUT)
 
-players = current(Players)
 
 read = partial(read_route, blp)
 

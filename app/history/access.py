@@ -8,7 +8,7 @@ from typing import Any
 
 from app.auth import guard
 from app.auth.spending import spend
-from app.catalogue.store import ObjectKey, Objects
+from app.catalogue.store import ObjectKey, objects
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
 from app.core.operations import ANY, BY_CHANGES, BatchRow, Operation, OwnInverse, Store, no_items
@@ -17,13 +17,12 @@ from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.domain import filters_of, inverse_of
 from app.history.schemas import UndoRowArgs
-from app.history.store import History
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.history.store import history
+from app.http.cursors import cursors
 from app.http.intents import intent, previewed_intent
-from app.players.store import Players
+from app.players.store import players
 from app.players.variables.domain import GLOBAL
-from app.users.store import Users
+from app.users.store import users
 
 UNDO = Operation(
     name="undo",
@@ -41,12 +40,6 @@ UNDO = Operation(
 
 # The kinds of subjects whose history needs a permission of its own.
 NEEDED = {"user": Permission.USERS_READ, "role": Permission.STAFF_MANAGE}
-
-cursors = current(Cursors)
-history = current(History)
-objects = current(Objects)
-players = current(Players)
-users = current(Users)
 
 
 def visible_entry(entry_id: str) -> Document:

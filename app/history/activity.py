@@ -7,14 +7,10 @@ import json
 
 from app.core.paging import Page, Window
 from app.core.types import Document
-from app.history.store import History
-from app.http.context import current
-from app.users.oauth.store import RefreshTokens
+from app.history.store import history
+from app.users.oauth.store import refresh_tokens as tokens
 
 SIGN_IN = "sign-in"
-
-history = current(History)
-tokens = current(RefreshTokens)
 
 
 def of_user(user_id: str, window: Window) -> Page:

@@ -24,17 +24,16 @@ from app.history.schemas import (
     UndoArgs,
     UndoSchema,
 )
-from app.history.store import History
+from app.history.store import history
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import answer
 from app.http.json import json_response
 from app.http.lists import PageNumberArgs, cursor_response, page_size, paged_list
 from app.http.openapi.examples import ENTRY, ITEM, UNDO_ENTRY
 from app.players.items.undo import Spent
-from app.players.store import Players
+from app.players.store import players
 from app.players.variables.domain import ChangedSince
-from app.users.store import Users
+from app.users.store import users
 
 ABOUT = "Who changed what, when and why, and undo."
 ABOUT_LOGS = "What happened to a user or a player; history has the details."
@@ -44,10 +43,6 @@ blp = Blueprint("History", __name__, url_prefix="/api/v1/history", description=A
 of_players = Blueprint("PlayerHistory", __name__, url_prefix="/api/v1/players", group="Players")
 of_users = Blueprint("UserHistory", __name__, url_prefix="/api/v1/users", group="Users")
 logs = Blueprint("Logs", __name__, url_prefix="/api/v1/logs", description=ABOUT_LOGS)
-
-history = current(History)
-players = current(Players)
-users = current(Users)
 
 
 @read_route(

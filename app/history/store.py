@@ -12,6 +12,7 @@ from pymongo.read_preferences import ReadPreference
 from app.core.errors import AlreadyUndone, NotFound
 from app.core.operations import operation_names
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
 from app.history.domain import (
     SERVED,
@@ -176,3 +177,6 @@ def _query(filters: Filters) -> tuple[Document, str]:
     if filters.until is not None:
         times["$lt"] = filters.until
     return ({**where, "At": times} if times else where), hint
+
+
+history = current(History)

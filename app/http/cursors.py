@@ -8,6 +8,7 @@ from itsdangerous import BadData, Signer
 from itsdangerous.encoding import base64_decode, base64_encode
 
 from app.core.errors import InvalidCursor
+from app.core.services import current
 
 
 class Cursors:
@@ -31,3 +32,6 @@ class Cursors:
             return base64_decode(self._signer.unsign(text)) if text else b""
         except (BadData, ValueError):
             raise InvalidCursor("Is not a cursor of this service.") from None
+
+
+cursors = current(Cursors)

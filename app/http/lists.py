@@ -12,8 +12,7 @@ from marshmallow import ValidationError, validates_schema
 from app.core.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.core.paging import CursorPage, Page, Window
 from app.http.api import Schema
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.http.cursors import cursors
 from app.http.fields import Integer, List, PlainText, QueryInteger, Text
 from app.http.json import json_response
 
@@ -28,8 +27,6 @@ SIZE = (
     "`Warning`."
 )
 ASCENDING, DESCENDING = "Ascending", "Descending"
-
-cursors = current(Cursors)
 
 
 class PageSchema(Schema):

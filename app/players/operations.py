@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.catalogue.store import Objects
+from app.catalogue.store import objects
 from app.core.changes import Applied, Change, Intent
 from app.core.naming import Lookup
 from app.core.operations import (
@@ -19,8 +19,8 @@ from app.core.operations import (
 )
 from app.core.permissions import Permission
 from app.core.types import Document
-from app.http.context import current, setting
-from app.players.deletion.store import Deletions
+from app.http.context import setting
+from app.players.deletion.store import deletions
 from app.players.domain import (
     DELETED_AT,
     NAME_FIELDS,
@@ -35,11 +35,7 @@ from app.players.schemas import (
     SetClassArgs,
     SetLevelArgs,
 )
-from app.players.store import Players
-
-deletions = current(Deletions)
-objects = current(Objects)
-players = current(Players)
+from app.players.store import players
 
 
 def prepare_rename(args: Document) -> Prepared:

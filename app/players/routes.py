@@ -13,11 +13,9 @@ from app.core.paging import Page, Window
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.http.openapi.examples import PLAYER
-from app.players.deletion.store import Deletions
 from app.players.domain import PlayerNameTaken, PlayerOnline, ranks
 from app.players.operations import DELETE, RENAME, SET_CLASS, SET_LEVEL
 from app.players.schemas import (
@@ -34,7 +32,7 @@ from app.players.schemas import (
     RankArgs,
     RankedPlayerPageSchema,
 )
-from app.players.store import Players
+from app.players.store import players
 
 PREFIX = "/api/v1/players"
 ABOUT = "Player characters, what they own, and what they know."
@@ -43,8 +41,6 @@ blp = Blueprint("Players", __name__, url_prefix=PREFIX, description=ABOUT)
 
 leaderboard = Blueprint("Leaderboard", __name__, url_prefix="/api/v1/leaderboard", group=blp.name)
 
-deletions = current(Deletions)
-players = current(Players)
 
 read = partial(read_route, blp)
 

@@ -13,20 +13,14 @@ from app.core.limits import renew_time_limit
 from app.core.naming import Lookup, name_key
 from app.core.permissions import RIGHTS, Permission
 from app.core.types import Document
-from app.http.context import current
 from app.players.domain import PlayerOnline
-from app.players.store import Players
+from app.players.store import players
 from app.privacy.domain import ERASE, EXPORT, NotConfirmed, OwnAccount
 from app.privacy.schemas import EraseArgs
-from app.privacy.store import Erasures
+from app.privacy.store import erasures
 from app.users.operations import account_operation
-from app.users.staff.store import Roles
-from app.users.store import Users
-
-erasures = current(Erasures)
-players = current(Players)
-roles = current(Roles)
-users = current(Users)
+from app.users.staff.store import roles
+from app.users.store import users
 
 
 def begin(key: Lookup, args: Document, intent: Intent) -> Applied:

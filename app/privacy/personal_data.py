@@ -13,6 +13,7 @@ from app.batches.domain import public_batch, public_row
 from app.batches.store import Batches
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
+from app.core.services import current
 from app.core.types import Document
 from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
@@ -120,3 +121,6 @@ def _readable(document: Document, left_out: Iterable[str]) -> Document:
     hidden = {"_id", *left_out} - EXPORTED_INTERNAL
     kept = {name: value for name, value in document.items() if name not in hidden}
     return {"Id": document["_id"], **kept}
+
+
+personal_data = current(PersonalData)

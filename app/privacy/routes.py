@@ -11,7 +11,6 @@ from app.auth.execution import change_route, execute
 from app.core.naming import Lookup
 from app.http import tracing
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import change_headers, change_response, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
@@ -20,14 +19,11 @@ from app.http.uploads import Pieces, download
 from app.players.domain import PlayerOnline
 from app.privacy.domain import ErasureUnderWay, NotConfirmed, OwnAccount, public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
-from app.privacy.personal_data import PersonalData
+from app.privacy.personal_data import personal_data
 from app.privacy.schemas import ErasureSchema, PersonalDataSchema
-from app.users.store import Users
+from app.users.store import users
 
 blp = Blueprint("PersonalData", __name__, url_prefix="/api/v1/users", group="Users")
-
-personal_data = current(PersonalData)
-users = current(Users)
 
 
 @change_route(

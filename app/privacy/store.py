@@ -26,6 +26,7 @@ from app.core import metrics
 from app.core.changes import ABSENT, Applied, Intent, differences
 from app.core.errors import NotFound, Unavailable
 from app.core.limits import Limiter, working
+from app.core.services import current
 from app.core.types import Document
 from app.players.items.store import Bags
 from app.players.store import DELETED_PLAYERS, PLAYERS
@@ -254,3 +255,6 @@ class Erasures:
             self._run(partial(self.begin, user_id, intent))
         for user_id in ids:
             self.finish(user_id)
+
+
+erasures = current(Erasures)

@@ -19,6 +19,7 @@ from pymongo.errors import ConfigurationError, PyMongoError
 from app.core.errors import QuartermasterError, Unavailable
 from app.core.limits import DatabasePlaces, RequestScope
 from app.core.naming import Lookup
+from app.core.services import current
 from app.core.types import Document
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.commands import OurDatabase
@@ -179,3 +180,6 @@ def _mock_client() -> MongoClient[Document]:
 
     client: MongoClient[Document] = mongomock.MongoClient(tz_aware=True)
     return client
+
+
+storage = current(Storage)

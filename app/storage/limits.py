@@ -199,3 +199,6 @@ limits = current(Limits)
 
 
 budgets = current(Budgets)
+
+
+marks = current(Marks)

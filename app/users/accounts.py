@@ -20,8 +20,9 @@ from app.core.errors import (
 )
 from app.core.naming import Lookup, email_as_sent, name_key
 from app.core.permissions import RIGHTS
+from app.core.services import current
 from app.core.types import Document
-from app.http.context import current, setting
+from app.http.context import setting
 from app.storage.limits import limits
 from app.users.domain import (
     ResetCodes,

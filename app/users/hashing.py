@@ -77,3 +77,4 @@ class Hasher:
 
 
 hasher = current(Hasher)
+passwords = current(Passwords)

@@ -9,7 +9,9 @@ from flask import Response
 from app.approvals import access, kinds
 from app.approvals.kinds import RUN_BATCH
 from app.approvals.schemas import ApproveArgs, DeclineArgs
+from app.approvals.store import approvals
 from app.auth import guard
+from app.batches.store import batches
 from app.console.batches.views import with_titles
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place
@@ -18,7 +20,6 @@ from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import path_to, redirect_with_notice, render
 from app.console.history.sentences import Line, lines_text
 from app.console.history.tables import table_entries
-from app.console.stores import approvals, batches, cursors, players
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
@@ -26,6 +27,8 @@ from app.core.operations import find_operation
 from app.core.paging import CursorPage
 from app.core.permissions import Permission, SignedIn
 from app.core.types import Document
+from app.http.cursors import cursors
+from app.players.store import players
 from app.privacy.domain import ERASE
 
 API = "POST /api/v1/approvals/<key>"

@@ -28,6 +28,7 @@ from app.batches.domain import (
 )
 from app.batches.rows import CSV, CsvRows, JsonRows
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
+from app.catalogue.store import objects
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
 from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import Place
@@ -48,7 +49,6 @@ from app.console.history.sentences import (
 )
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.views import FORMS as PLAYER_FORMS
-from app.console.stores import objects, players
 from app.core.errors import Forbidden, Invalid
 from app.core.naming import Lookup
 from app.core.operations import batch_operations, object_arguments
@@ -61,6 +61,7 @@ from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.http.uploads import form_file, is_form_with_file
+from app.players.store import players
 
 ROW_ARGUMENTS = RowListArgs()
 VERDICT_TABS = ("", *VERDICTS, "replanned")

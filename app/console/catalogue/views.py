@@ -8,7 +8,7 @@ from flask import Response
 
 from app.auth.execution import execute
 from app.catalogue.domain import TYPES, parse_type
-from app.catalogue.store import ObjectKey
+from app.catalogue.store import ObjectKey, objects
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Found, Place
 from app.console.forms.submissions import forms_on
@@ -17,7 +17,6 @@ from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
 from app.console.players.slots import item_icon
 from app.console.players.views import VALUE
-from app.console.stores import objects
 from app.core.changes import Applied
 from app.core.paging import Page
 from app.core.permissions import Permission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from app.console.stores import objects
+from app.catalogue.store import objects
 from app.core.errors import Invalid
 from app.core.naming import SEARCH_LENGTH, name_key, parse_guid
 

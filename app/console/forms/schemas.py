@@ -9,7 +9,6 @@ from typing import Any
 from marshmallow import ValidationError, post_load, validates_schema
 from marshmallow.validate import Length, Regexp
 
-from app.console.stores import users
 from app.core.operations import batch_operations
 from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
@@ -17,6 +16,7 @@ from app.http.fields import Guid, Integer, Text
 from app.http.lists import OneOf
 from app.players.items.schemas import QUANTITY_MAX
 from app.users.api_keys.schemas import KeyArgs, RotateArgs
+from app.users.store import users
 
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
 COLOUR = "#ffc800"

@@ -16,11 +16,11 @@ from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 from app.approvals.kinds import kinds
 from app.auth import guard
 from app.auth.spending import NeedsApproval, OverLimit
+from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Target
 from app.console.forms.object_names import Ambiguous, Choice, lines_of, resolve
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
-from app.console.stores import objects
 from app.core.errors import (
     Conflict,
     Forbidden,

@@ -11,11 +11,11 @@ from werkzeug.exceptions import HTTPException
 from app.console.forms.submissions import typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
-from app.console.stores import roles
 from app.core.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
 from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
 from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain
+from app.users.staff.store import roles
 
 MOST_MANAGERS = 5
 

@@ -19,13 +19,13 @@ from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, render, required
 from app.console.frame.times import iso
-from app.console.stores import cursors
 from app.core.errors import QuartermasterError
 from app.core.naming import SEARCH_LENGTH, name_key
 from app.core.paging import CursorPage, Page, Window
 from app.core.permissions import Need, Permission
 from app.core.texts import whole_text
 from app.core.types import Document
+from app.http.cursors import cursors
 from app.http.errors import status_of
 from app.http.uploads import download
 

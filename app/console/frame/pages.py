@@ -14,7 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from app.approvals.access import filters_of
+from app.approvals.store import approvals
 from app.auth import guard
+from app.catalogue.store import objects
 from app.console.forms.submissions import submitted
 from app.console.frame import times
 from app.console.frame.files import file_path
@@ -22,7 +24,6 @@ from app.console.game.actions import MARK, cards
 from app.console.history import sentences
 from app.console.history.tables import is_undoable
 from app.console.session import sessions as session
-from app.console.stores import approvals, history, objects, players, users
 from app.core.changes import Applied
 from app.core.errors import QuartermasterError
 from app.core.permissions import Permission
@@ -30,11 +31,13 @@ from app.core.texts import short_text, whole_text, words_of
 from app.core.types import Document
 from app.game.actions.asking import Answer, visible_action
 from app.history.access import visible_entry
-from app.http.context import current
-from app.users.mail import Mailer
+from app.history.store import history
+from app.players.store import players
+from app.users.mail import mailer
 from app.users.oauth.sign_ins import REVOKE_TOKENS
 from app.users.operations import MAIL_RESET_CODE
 from app.users.staff.operations import CREATE_ROLE, INVITE
+from app.users.store import users
 
 log = logging.getLogger("quartermaster")
 
@@ -92,8 +95,6 @@ NEWS_WITHOUT_ENTRY = {
 WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
 
 MAILED = (INVITE.name, MAIL_RESET_CODE.name)
-
-mailer = current(Mailer)
 
 
 def path_to(*parts: Any, **query: Any) -> str:

@@ -15,15 +15,17 @@ from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
 from app.console.history.tables import changes_of, timeline
 from app.console.session.sessions import SAFE_METHODS, cookie, set_cookie
-from app.console.stores import cursors, players, users
 from app.core.errors import NotFound
 from app.core.naming import SEARCH_LENGTH, Lookup
 from app.core.paging import Page
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission, all_role_names
 from app.core.types import Document, whole
+from app.http.cursors import cursors
+from app.players.store import players
 from app.users.moderation.domain import penalties_in_force
 from app.users.notes.domain import visible_notes
+from app.users.store import users
 
 # The most players and users with a former name, and deleted players, that a search lists.
 MOST_FORMER = 10

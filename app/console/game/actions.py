@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.auth import guard
+from app.catalogue.store import objects
 from app.console.history.sentences import GUID
-from app.console.stores import actions, objects
 from app.core.permissions import Permission
 from app.core.texts import Names, name_of, short_text
 from app.core.types import Document, whole
 from app.game.actions.domain import GUILD_VARIABLE, KINDS, LETTER, RESTART, place_of, public_action
+from app.game.actions.store import actions
 
 # The prefix of a notice about an action.
 MARK = "action:"

@@ -21,7 +21,6 @@ from app.console.frame.pages import done, path_to, render, see_other
 from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
-from app.console.stores import actions, players
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
@@ -46,7 +45,9 @@ from app.game.actions.schemas import (
     WarpArgs,
     WarpToPlaceArgs,
 )
+from app.game.actions.store import actions
 from app.http.parser import load
+from app.players.store import players
 
 ARGUMENTS = ActionListArgs()
 KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}

@@ -15,11 +15,13 @@ from typing import NamedTuple
 from flask import Response
 
 from app.console.frame.pages import blp, render, required
-from app.console.stores import players, samples, storage
 from app.core import metrics
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 from app.game.samples.domain import INTERVAL, interval_of, quantile, traffic_of
+from app.game.samples.store import samples
+from app.players.store import players
+from app.storage.client import storage
 from app.users.openid.sign_ins import unknown_roles
 
 WIDTH, HEIGHT = 1000, 200

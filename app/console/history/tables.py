@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.auth import guard
+from app.catalogue.store import objects
 from app.console.history import sentences
-from app.console.stores import cursors, game_events, history, objects, players
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.texts import Names, whole_text, words_of
 from app.core.types import Document, whole
 from app.game.player_events.access import served_events
 from app.game.player_events.domain import WORDS
+from app.game.player_events.store import events as game_events
 from app.history.access import UNDO, search
 from app.history.access import page as history_page
 from app.history.domain import CannotUndo, filters_of, inverse_of
+from app.history.store import history
+from app.http.cursors import cursors
+from app.players.store import players
 from app.storage.paging import newest_first
 
 NOT_KEPT = "not kept"

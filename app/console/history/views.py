@@ -10,6 +10,7 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
+from app.catalogue.store import objects
 from app.console.forms.declared import Field, Form, Target, about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place
@@ -19,7 +20,6 @@ from app.console.frame.pages import done, local, path_to, render
 from app.console.frame.times import as_utc
 from app.console.history.sentences import GUID, lines_text, with_names
 from app.console.history.tables import may_undo, table_entries, timeline
-from app.console.stores import history, objects, players
 from app.core.changes import Applied
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
@@ -31,7 +31,9 @@ from app.core.types import Document
 from app.history import access
 from app.history.access import UNDO
 from app.history.schemas import HistoryArgs
+from app.history.store import history
 from app.http.parser import load
+from app.players.store import players
 
 # Made once: a schema costs more than what it reads.
 ARGUMENTS = HistoryArgs()

@@ -15,11 +15,11 @@ from app.console.game.actions import coming_restart, game_stopped
 from app.console.health.views import levels_plot, online_plot, samples_of_day
 from app.console.history.tables import last_changes
 from app.console.players.slots import item_icon
-from app.console.stores import users
 from app.core.errors import NotFound
 from app.core.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
 from app.core.paging import Page
 from app.core.permissions import Permission, SignedIn
+from app.users.store import users
 
 MOST_FOUND = 10
 ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}

@@ -7,13 +7,13 @@ from typing import Any
 
 from flask import Response
 
+from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
 from app.console.forms.places import Found, Place
 from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of
-from app.console.stores import objects, users
 from app.console.users.views import user_page
 from app.core.changes import Applied
 from app.core.errors import NotFound
@@ -23,6 +23,7 @@ from app.core.types import Document
 from app.users.api_keys.management import CREATE_KEY, REVOKE_KEY, ROTATE_KEY, list_keys
 from app.users.api_keys.schemas import LONGEST_NAME, OVERLAP_HOURS
 from app.users.oauth.sign_ins import owner
+from app.users.store import users
 
 
 def own_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Response:

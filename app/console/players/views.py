@@ -10,6 +10,7 @@ from flask import Response, current_app, request
 from markupsafe import Markup
 
 from app.batches.domain import MOST_PLAYERS
+from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target, about_items
 from app.console.forms.places import Found, Place
 from app.console.forms.submissions import submitted
@@ -30,7 +31,6 @@ from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
 from app.console.players import slots
 from app.console.players.slots import preview_lines
-from app.console.stores import bags, cursors, objects, players
 from app.core.errors import NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.operations import Operation
@@ -40,13 +40,16 @@ from app.core.texts import name_of
 from app.core.types import Document, decimal
 from app.game.actions.asking import player_subject
 from app.game.player_events.access import restore_item
+from app.http.cursors import cursors
 from app.http.path_converters import path_guid
 from app.players.domain import DELETED_AT
 from app.players.items.domain import slot_records
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
+from app.players.items.store import bags
 from app.players.operations import DELETE, RENAME
 from app.players.spells import domain as spells
 from app.players.spells.operations import FORGET, TEACH
+from app.players.store import players
 from app.players.variables import domain as variables
 from app.players.variables.operations import SET_VARIABLE
 from app.users.notes import domain as notes

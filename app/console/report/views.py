@@ -9,18 +9,20 @@ from zoneinfo import ZoneInfo, available_timezones
 from flask import Response, request
 
 from app.auth import guard
+from app.catalogue.store import objects
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
 from app.console.health.views import Plot
-from app.console.stores import objects, players, reports, samples
 from app.core.errors import Invalid
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission
 from app.core.texts import name_of
 from app.core.types import Document, whole
+from app.game.samples.store import samples
 from app.history.access import visible_kinds
-from app.history.reports.store import Period
+from app.history.reports.store import Period, reports
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
+from app.players.store import players
 from app.users.moderation.operations import IMPOSE, LIFT
 
 DAY, UTC, ZONES = timedelta(days=1), ZoneInfo("UTC"), available_timezones()

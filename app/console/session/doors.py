@@ -15,14 +15,16 @@ from app.console.forms.declared import Field, Form
 from app.console.forms.submissions import Submission, posted
 from app.console.frame.pages import here, page, path_to
 from app.console.session import sessions as session
-from app.console.stores import users
 from app.core.errors import Conflict, RateLimited, Unavailable
 from app.core.naming import Lookup
 from app.users.domain import WrongPassword
 from app.users.oauth.domain import TokenRefused
 from app.users.oauth.sign_ins import authenticate
+from app.users.oauth.store import refresh_tokens
 from app.users.second_factor.domain import FIELD, CodeRefused, has_factor
 from app.users.second_factor.management import use_code
+from app.users.second_factor.vault import vault
+from app.users.store import users
 
 ONE_TIME = {"autocomplete": "one-time-code", "spellcheck": "false", "maxlength": 40}
 CODE = Field(
@@ -53,7 +55,7 @@ def door(
     """Return a page with a form, which is bound to the browser unless it has a token already."""
     if isinstance(sent.error, TokenRefused):
         status = 403 if sent.error.code == "access_denied" else 400
-    fields = {"token": session.vault.seal(session.FORM, session.visit_secret()), **hidden}
+    fields = {"token": vault.seal(session.FORM, session.visit_secret()), **hidden}
     optional = {"lead": "", "company": "", "has_form": True, "links": {}, "keeps": "asked"}
     response = page(
         "session/door.html",
@@ -94,7 +96,7 @@ def ask_for_proof() -> Response | None:
         is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
         sent.refuse(WrongPassword() if is_wrong else error)
         return proof_page(sent, bool(fields))
-    session.refresh_tokens.renew_proof(present.chain)
+    refresh_tokens.renew_proof(present.chain)
     return None
 
 

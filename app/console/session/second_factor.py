@@ -16,7 +16,6 @@ from app.console.forms.submissions import forms_on, posted, submitted
 from app.console.frame.pages import SERVICE, path_to, render
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
-from app.console.stores import users
 from app.core.naming import Lookup
 from app.http.context import setting
 from app.http.intents import intent
@@ -31,6 +30,7 @@ from app.users.second_factor.management import (
     set_up,
     switch_off,
 )
+from app.users.store import users
 
 GROUP = 4
 

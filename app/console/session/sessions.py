@@ -10,19 +10,19 @@ from typing import Any
 from flask import Response, current_app, request
 
 from app.auth import guard
-from app.auth.callers import Caller, Callers
+from app.auth.callers import Caller, callers
 from app.auth.tokens import Claims
 from app.console.forms.submissions import posted
 from app.core.errors import Forbidden, Unauthorized
 from app.core.naming import Lookup
 from app.core.permissions import KeyAccess
 from app.core.types import Document
-from app.http.context import current, current_environ
+from app.http.context import current_environ
 from app.http.tracing import CALLER
-from app.users.oauth.store import RefreshTokens, Session
+from app.users.oauth.store import Session, refresh_tokens
 from app.users.second_factor.domain import FIELD, CodeRefused, has_factor
-from app.users.second_factor.vault import Vault
-from app.users.store import Users
+from app.users.second_factor.vault import vault
+from app.users.store import users
 
 # Browsers send a cookie with this prefix only over TLS, and no other host can set it.
 HOST_PREFIX = "__Host-"
@@ -37,12 +37,6 @@ FORM = "form"
 BROWSERS = ("Edg", "OPR", "Firefox", "Chromium", "Chrome", "Safari")
 SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Linux", "Mac OS")
 PROPER_NAMES = {"Edg": "Edge", "OPR": "Opera", "Mac OS": "macOS"}
-
-
-callers = current(Callers)
-refresh_tokens = current(RefreshTokens)
-users = current(Users)
-vault = current(Vault)
 
 
 class ForeignForm(Forbidden):

@@ -18,22 +18,23 @@ from app.console.forms.submissions import REFUSALS, Submission, attempt, forms_o
 from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door
-from app.console.stores import cursors, users
 from app.console.users.views import END_SIGN_IN, PASSWORD_FIELDS
 from app.core.errors import Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.permissions import SignedIn
 from app.core.types import Document
-from app.http.context import current, setting
-from app.storage.limits import Marks
+from app.http.context import setting
+from app.http.cursors import cursors
+from app.storage.limits import marks
 from app.users.oauth.sign_ins import authenticate, list_sign_ins
-from app.users.openid.client import Provider
+from app.users.openid.client import provider
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
 from app.users.openid.sign_ins import sign_in as openid_sign_in
 from app.users.second_factor.domain import CodeRefused, has_factor
 from app.users.second_factor.management import use_code
-from app.users.second_factor.vault import Vault
+from app.users.second_factor.vault import vault
 from app.users.staff.invitations import accept
+from app.users.store import users
 
 PAGE_SIZE = 25
 # Between the password and the code, the browser keeps the state, sealed.
@@ -78,10 +79,6 @@ CHOOSE_PASSWORD = Form(
     schema=Acceptance(),
     is_secret=True,
 )
-
-marks = current(Marks)
-provider = current(Provider)
-vault = current(Vault)
 
 
 @blp.route("/sign-in", methods=["GET", "POST"])

@@ -17,7 +17,6 @@ from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import PAGE_SIZE, done, path_to, render
 from app.console.frame.subjects import moment_of, text_of
 from app.console.history.tables import changes_of
-from app.console.stores import history, roles, staff, users
 from app.console.users.views import find_user
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
@@ -35,6 +34,7 @@ from app.core.permissions import (
     role_names,
 )
 from app.core.types import Document
+from app.history.store import history
 from app.http.intents import intent
 from app.users.second_factor.domain import has_factor
 from app.users.staff.domain import NAME_RULE, public_role, public_staff, require_given
@@ -48,7 +48,8 @@ from app.users.staff.operations import (
     REMOVE_ROLE,
     SET_ROLES,
 )
-from app.users.staff.store import WAYS_IN
+from app.users.staff.store import WAYS_IN, roles, staff
+from app.users.store import users
 
 WEEK = timedelta(days=7)
 READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Invitation", "Keys", "SecondFactor", "LastSignInAt")

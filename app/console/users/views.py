@@ -33,7 +33,6 @@ from app.console.frame.subjects import (
 from app.console.game.actions import actions_part
 from app.console.game.views import action_forms
 from app.console.players.views import note_form
-from app.console.stores import cursors, erasures, personal_data, players, users
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup, parse_guid
@@ -43,12 +42,16 @@ from app.core.permissions import Permission, role_names
 from app.core.types import Document
 from app.game.actions.asking import user_subject
 from app.http import tracing
+from app.http.cursors import cursors
 from app.http.intents import reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.http.uploads import Pieces, download
+from app.players.store import players
 from app.privacy.domain import ErasureUnderWay, public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
+from app.privacy.personal_data import personal_data
+from app.privacy.store import erasures
 from app.users import accounts
 from app.users.domain import POWER_FLAGS, shown_code
 from app.users.moderation import domain as moderation
@@ -61,7 +64,7 @@ from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 from app.users.schemas import ManageEmailArgs
 from app.users.second_factor.domain import has_factor
 from app.users.second_factor.management import RESET_FACTOR, RESET_SIGN_IN
-from app.users.store import RECORD
+from app.users.store import RECORD, users
 
 MANAGE = (Permission.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}

@@ -21,20 +21,13 @@ from app.game.actions.domain import (
     error_of,
     state_of,
 )
-from app.game.actions.store import Actions
+from app.game.actions.store import actions
 from app.history.access import require_users, sees_users
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.http.cursors import cursors
 from app.http.intents import action_intent
-from app.players.guilds.store import Guilds
-from app.players.store import Players
-from app.users.store import Users
-
-actions = current(Actions)
-cursors = current(Cursors)
-guilds = current(Guilds)
-players = current(Players)
-users = current(Users)
+from app.players.guilds.store import guilds
+from app.players.store import players
+from app.users.store import users
 
 WHITE: Document = dict.fromkeys("ARGB", 255)
 EVERYBODY = Recipient("world", None, partial(dict, Kind="world", Id=None, Name=None))

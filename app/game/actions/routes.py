@@ -49,9 +49,8 @@ from app.game.actions.schemas import (
     WarpArgs,
     WarpToPlaceArgs,
 )
-from app.game.actions.store import Actions
+from app.game.actions.store import actions
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
@@ -69,7 +68,6 @@ blp = Blueprint("Game", __name__, url_prefix="/api/v1", description=ABOUT)
 of_players = Blueprint("PlayerActions", __name__, url_prefix="/api/v1/players", group="Players")
 of_users = Blueprint("UserActions", __name__, url_prefix="/api/v1/users", group="Users")
 
-actions = current(Actions)
 
 needs_query = RoleMissing(Permission.USERS_FIND.role.value)
 

@@ -28,6 +28,7 @@ from app.core.errors import Conflict, KeyReused, NotFound, Unavailable
 from app.core.limits import Limiter, wait_deadline, working
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
 from app.game.actions.domain import (
     ANSWER_FIELDS,
@@ -343,3 +344,6 @@ class Actions:
         self._players.change(Lookup.parse(letter["Subject"]["Id"]), CONTAINERS, rule, meant)
         given = {"ItemsDue": False, "GivenAt": self.now()}
         self._actions.update_one({"_id": letter_id}, {"$set": given})
+
+
+actions = current(Actions)

@@ -9,17 +9,13 @@ from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
-from app.game.events.store import Events
+from app.game.events.store import events
 from app.history.access import visible_kinds
 from app.http.api import Blueprint
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.http.cursors import cursors
 from app.http.lists import cursor_response, page_size
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
-
-cursors = current(Cursors)
-events = current(Events)
 
 
 @read_route(blp, "", EventPageSchema, Permission.HISTORY_READ, args=EventListArgs())

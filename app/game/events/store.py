@@ -11,6 +11,7 @@ from pymongo.read_preferences import ReadPreference
 
 from app.core.errors import InvalidCursor, Unavailable
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
 from app.history.store import History
 from app.storage.client import Storage
@@ -83,3 +84,6 @@ class Events:
 
 def _cursor(place: Place) -> bytes:
     return LIST_NAME + bson.encode({"N": place.number, "O": place.offset, "S": place.stamp})
+
+
+events = current(Events)

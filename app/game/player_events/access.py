@@ -18,21 +18,14 @@ from app.game.player_events.domain import (
     public_event,
     restoration_id,
 )
-from app.game.player_events.store import GameEvents
-from app.history.store import History
-from app.http.context import current
+from app.game.player_events.store import events
+from app.history.store import history
 from app.http.intents import intent
 from app.players.items.domain import CONTAINERS, FILLED_BAG, bag_of, receive
 from app.players.items.operations import GIVE_BACK
-from app.players.items.store import Bags, Catalogue
+from app.players.items.store import bags, catalogue
 from app.players.items.undo import BagIsElsewhere
-from app.players.store import Players
-
-bags = current(Bags)
-catalogue = current(Catalogue)
-events = current(GameEvents)
-history = current(History)
-players = current(Players)
+from app.players.store import players
 
 
 def served_events(found: Sequence[Document]) -> list[Document]:

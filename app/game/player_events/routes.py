@@ -14,10 +14,9 @@ from app.core.types import Document
 from app.game.player_events.access import restore_item, served_events
 from app.game.player_events.domain import AlreadyGivenBack, NotLost
 from app.game.player_events.schemas import GameEventPageSchema, ReportedSchema, ReportEventsArgs
-from app.game.player_events.store import GameEvents
+from app.game.player_events.store import events
 from app.http.api import Blueprint
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.http.cursors import cursors
 from app.http.intents import answer
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.openapi.examples import BAG, ENTRY, EVENT, ITEM
@@ -25,16 +24,12 @@ from app.players.items.domain import no_room
 from app.players.items.operations import GIVE_BACK
 from app.players.items.schemas import TakenSchema
 from app.players.items.undo import BagIsElsewhere
-from app.players.store import Players
+from app.players.store import players
 
 REPORTING = "reporting items"
 
 of_game = Blueprint("GameEvents", __name__, url_prefix="/api/v1/game", group="Game")
 of_players = Blueprint("PlayerEvents", __name__, url_prefix="/api/v1/players", group="Players")
-
-cursors = current(Cursors)
-events = current(GameEvents)
-players = current(Players)
 
 
 @read_route(

@@ -8,6 +8,7 @@ from functools import partial
 
 from app.core.errors import NotFound
 from app.core.paging import CursorPage
+from app.core.services import current
 from app.core.types import Document
 from app.game.player_events.domain import SHAPE
 from app.storage.client import Storage
@@ -74,3 +75,6 @@ class GameEvents:
     def _of(self, player_id: str) -> Document:
         where: Document = {"Player": player_id}
         return {**where, "At": {"$gt": self.now() - self._kept}} if self._kept else where
+
+
+events = current(GameEvents)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from app.core.services import current
 from app.core.types import Document
 from app.game.samples.domain import Traffic, increments
 from app.storage.client import Storage
@@ -70,3 +71,6 @@ class Samples:
         )
         counts = found["Levels"] if found else {}
         return {int(level): count for level, count in counts.items()}
+
+
+samples = current(Samples)

@@ -22,7 +22,7 @@ from app.game.actions.domain import (
     public_action,
 )
 from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE
-from app.game.actions.store import Actions, Taker
+from app.game.actions.store import Taker, actions
 from app.game.server.operations import SAVE
 from app.game.server.saving import require_small, save_character, save_characters
 from app.game.server.schemas import (
@@ -37,21 +37,17 @@ from app.game.server.schemas import (
     TakenActionsSchema,
 )
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
 from app.http.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.http.path_converters import path_guid
 from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted, WasErased
-from app.players.store import Players
+from app.players.store import players
 
 NO_BUDGET = OverBudget("shop", "saving a character is not for a key with a budget", "Budget")
 
 blp = Blueprint("GameServer", __name__, url_prefix="/api/v1/game", group="Game")
 of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", group="Players")
-
-actions = current(Actions)
-players = current(Players)
 
 
 @change_route(

@@ -17,7 +17,7 @@ from app.core.errors import (
 from app.core.limits import wait_deadline
 from app.core.types import Document, is_deep
 from app.game.server.operations import SAVE
-from app.http.context import current, setting, settings
+from app.http.context import setting, settings
 from app.http.errors import body_of
 from app.http.fields import INT64
 from app.http.intents import intent
@@ -26,7 +26,7 @@ from app.http.parser import load
 from app.maintenance.transfer.records import PlayerRecord
 from app.maintenance.transfer.validate import DEEPEST
 from app.players.domain import WasErased, require_name
-from app.players.store import Players
+from app.players.store import players
 from app.storage.bulk import encode
 from app.storage.errors import DatabaseError, explain
 from app.storage.fence import BeingErased
@@ -38,8 +38,6 @@ SAVING_TIME = 0.8
 # Of the result of an action.
 LARGEST_RESULT, MOST_LEVELS = 4096, 20
 NOT_TRIED = "There was no time left to save this character; please send it again."
-
-players = current(Players)
 
 
 class Saved(NamedTuple):

@@ -10,6 +10,7 @@ import pymongo
 from pymongo.errors import PyMongoError
 
 from app.core.errors import Invalid
+from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage
 
@@ -81,3 +82,6 @@ class Reports:
 
 def _within(period: Period, field: str) -> Document:
     return {field: {"$gte": period.begin, "$lt": period.end}}
+
+
+reports = current(Reports)

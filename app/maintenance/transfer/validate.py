@@ -14,16 +14,15 @@ from app.core.errors import Invalid
 from app.core.permissions import role_names
 from app.core.progress import progress
 from app.core.types import Document, is_deep
-from app.http.context import current
 from app.http.parser import load
 from app.maintenance.transfer.records import RECORDS, Record
 from app.storage import bulk
 from app.storage.changes import fresh_version
-from app.storage.client import Storage
+from app.storage.client import storage
 from app.storage.fence import ERASURES, erased_people
 from app.users.domain import SignInOfStaff
-from app.users.passwords import Passwords
-from app.users.staff.store import Staff
+from app.users.hashing import passwords
+from app.users.staff.store import staff
 
 # The unique keys besides the id, each with the record field that it is derived from.
 UNIQUE = {
@@ -36,10 +35,6 @@ BATCH_SIZE = 64
 # MongoDB limits the nesting of documents to about a hundred levels.
 DEEPEST = 80
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-storage = current(Storage)
-passwords = current(Passwords)
-staff = current(Staff)
 
 
 def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:

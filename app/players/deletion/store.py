@@ -12,6 +12,7 @@ from typing import TypeGuard
 from app.core.changes import Applied, Intent
 from app.core.errors import NotFound
 from app.core.naming import Lookup
+from app.core.services import current
 from app.core.types import Document
 from app.players.domain import (
     DELETED_AT,
@@ -108,3 +109,6 @@ class Deletions:
 
 def _is_copy(kept: Document | None) -> TypeGuard[Document]:
     return kept is not None and isinstance(kept.get("Player"), dict)
+
+
+deletions = current(Deletions)

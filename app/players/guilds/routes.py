@@ -11,16 +11,15 @@ from app.core.paging import Page, Window
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.lists import PageNumberArgs, paged_list
 from app.http.openapi.examples import GUILD
 from app.http.path_converters import path_guid
 from app.players.guilds.domain import ranks_of
 from app.players.guilds.schemas import GuildMemberPageSchema, GuildPageSchema, GuildSchema
-from app.players.guilds.store import Guilds
+from app.players.guilds.store import guilds
 from app.players.items.domain import filled
 from app.players.items.schemas import SlotSchema
-from app.players.store import Players
+from app.players.store import players
 from app.players.variables.domain import variable_records
 from app.players.variables.schemas import VariableSchema
 
@@ -28,8 +27,6 @@ blp = Blueprint(
     "Guilds", __name__, url_prefix="/api/v1/guilds", description="Guilds, as the game stores them."
 )
 
-guilds = current(Guilds)
-players = current(Players)
 
 read = partial(read_route, blp)
 unknown = (NotFound("guild", GUILD),)

@@ -8,6 +8,7 @@ from pymongo.database import Database
 
 from app.core.errors import NotFound
 from app.core.paging import Page, Window
+from app.core.services import current
 from app.core.types import Document
 from app.players.guilds.domain import LISTED, RECORD, SHAPE, listed_guild, ranks_of
 from app.storage.client import Storage
@@ -47,3 +48,6 @@ def guilds_of(db: Database[Document], ids: Sequence[str]) -> Iterator[Document]:
     for guild in db[GUILDS.name].find({MEMBER: {"$in": list(ids)}}, ["Name", "Members"]):
         ranks = {id_: rank for id_, rank in ranks_of(guild).items() if id_ in ids}
         yield {"Id": guild["_id"], "Name": guild.get("Name"), "Ranks": ranks}
+
+
+guilds = current(Guilds)

@@ -9,7 +9,6 @@ from app.core.changes import Change
 from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, OwnInverse, Prepared
 from app.core.permissions import Permission
 from app.core.types import Document
-from app.http.context import current
 from app.players.items.domain import CONTAINERS, FILLED_BAG, bag_of, give, receive, take
 from app.players.items.schemas import (
     GiveBackArgs,
@@ -17,7 +16,7 @@ from app.players.items.schemas import (
     TakeItemArgs,
     TransferItemArgs,
 )
-from app.players.items.store import Bags, Catalogue
+from app.players.items.store import bags, catalogue
 from app.players.items.transfers import (
     preview_transfer,
     preview_undo_transfer,
@@ -25,11 +24,7 @@ from app.players.items.transfers import (
     undo_transfer,
 )
 from app.players.items.undo import quantities, undo
-from app.players.store import Players
-
-bags = current(Bags)
-catalogue = current(Catalogue)
-players = current(Players)
+from app.players.store import players
 
 
 def moved(args: Document) -> dict[str, int]:

@@ -11,7 +11,7 @@ from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current, setting
+from app.http.context import setting
 from app.http.openapi.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER_ID, TOKEN
 from app.http.path_converters import path_guid
 from app.players.items.domain import BagNotEmpty, NotEnoughItems, no_room, slot_records
@@ -24,13 +24,10 @@ from app.players.items.schemas import (
     TakenSchema,
     TransferredSchema,
 )
-from app.players.items.store import Bags
-from app.players.store import Players
+from app.players.items.store import bags
+from app.players.store import players
 
 blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players")
-
-bags = current(Bags)
-players = current(Players)
 
 
 @read_route(blp, "/<player:key>/items", ItemsSchema, Permission.PLAYERS_READ)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from app.catalogue.domain import is_stack_limit
 from app.catalogue.store import KnownObjects
 from app.core.errors import NotFound
+from app.core.services import current
 from app.core.types import Document, whole
 from app.players.items.domain import (
     BAG_SHAPE,
@@ -110,3 +111,9 @@ class Catalogue:
         if limit is None or not is_stack_limit(limit):
             return self._limits
         return self._limits._replace(stack=min(self._limits.stack, int(limit)))
+
+
+bags = current(Bags)
+
+
+catalogue = current(Catalogue)

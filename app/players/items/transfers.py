@@ -9,19 +9,13 @@ from app.core.changes import Applied, Change, Intent
 from app.core.errors import Conflict, InvalidField
 from app.core.naming import Lookup
 from app.core.types import Document
-from app.http.context import current
 from app.players.items.domain import CONTAINERS, FILLED_BAG, bags_in, receive, take
-from app.players.items.store import Bags, Catalogue
+from app.players.items.store import bags, catalogue
 from app.players.items.undo import moves_of, undo
-from app.players.store import Players
+from app.players.store import players
 from app.storage.changes import Decision
-from app.storage.client import Storage
+from app.storage.client import storage
 from app.storage.history import HISTORY
-
-bags = current(Bags)
-catalogue = current(Catalogue)
-players = current(Players)
-storage = current(Storage)
 
 
 class PairIncomplete(Conflict):

@@ -6,12 +6,10 @@ from app.core.changes import Change
 from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
 from app.core.types import Document
-from app.http.context import current, setting
+from app.http.context import setting
 from app.players.spells.domain import forget, teach, undo
 from app.players.spells.schemas import SpellArgs
-from app.players.store import Players
-
-players = current(Players)
+from app.players.store import players
 
 READS = ("Spells",)
 

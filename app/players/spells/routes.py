@@ -8,16 +8,13 @@ from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.openapi.examples import SPELL
 from app.players.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, known_spells
 from app.players.spells.operations import FORGET, TEACH
 from app.players.spells.schemas import KnownSpellSchema, SpellSchema
-from app.players.store import Players
+from app.players.store import players
 
 blp = Blueprint("Spells", __name__, url_prefix="/api/v1/players", group="Players")
-
-players = current(Players)
 
 
 @read_route(blp, "/<player:key>/spells", KnownSpellSchema(many=True), Permission.PLAYERS_READ)

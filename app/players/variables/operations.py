@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from app.catalogue.store import Objects
+from app.catalogue.store import objects
 from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
-from app.http.context import current
-from app.players.store import Players
+from app.players.store import players
 from app.players.variables.domain import GLOBAL_READS, assign, assign_global, undo, undo_global
 from app.players.variables.schemas import VariableArgs
-
-objects = current(Objects)
-players = current(Players)
-
 
 SET_VARIABLE = Operation(
     name="set-variable",

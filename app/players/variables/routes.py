@@ -6,19 +6,18 @@ from flask import Response
 
 from app.auth.execution import change_route, execute
 from app.auth.views import read_route
-from app.catalogue.store import ObjectKey, Objects
+from app.catalogue.store import ObjectKey, objects
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.context import current
 from app.http.intents import answer
 from app.http.lists import LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.http.openapi.examples import GLOBAL_VARIABLE, TOKEN, VARIABLE
 from app.http.path_converters import path_guid
-from app.players.store import Players
+from app.players.store import players
 from app.players.variables.domain import (
     GLOBAL,
     INTEGER,
@@ -45,8 +44,6 @@ ABOUT = "The variables of the whole game, which are objects of its catalogue wit
 of_players = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
 of_game = Blueprint("Global variables", __name__, url_prefix="/api/v1/variables", description=ABOUT)
 
-objects = current(Objects)
-players = current(Players)
 
 unset = NotFound("variable", VARIABLE)
 unknown = NotFound(GLOBAL, TOKEN)

@@ -15,9 +15,9 @@ from app.core.penalties import BAN, BAN_STATE, is_in_force
 from app.core.permissions import RIGHTS, Permission, SignedIn
 from app.core.types import Document
 from app.http import tracing
-from app.http.context import current, setting
-from app.http.cursors import Cursors
-from app.storage.limits import Marks
+from app.http.context import setting
+from app.http.cursors import cursors
+from app.storage.limits import marks
 from app.users.accounts import verify
 from app.users.domain import revoke_tokens
 from app.users.oauth.domain import (
@@ -36,9 +36,6 @@ from app.users.second_factor.management import use_code
 from app.users.store import users
 
 RESCUE_SECONDS = 3600
-
-cursors = current(Cursors)
-marks = current(Marks)
 
 
 def sign_in(username: str, password: str, otp: str) -> Issued:

@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from app.core.errors import QuartermasterError
 from app.core.limits import Limiter, working
+from app.core.services import current
 from app.core.types import Document
 from app.users.openid.domain import LEEWAY_SECONDS, UNVERIFIED, ProviderUnavailable, SignInRefused
 from config.base import Settings
@@ -152,3 +153,6 @@ def refusal(error: Exception) -> QuartermasterError:
     reason = error.error if isinstance(error, OAuthError) else f"{type(error).__name__}: {error}"
     log.warning("A sign-in with a company account was not verified: %s", reason)
     return SignInRefused(UNVERIFIED)
+
+
+provider = current(Provider)

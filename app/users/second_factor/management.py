@@ -19,7 +19,7 @@ from app.core.naming import Lookup, email_as_sent
 from app.core.operations import Operation
 from app.core.permissions import RIGHTS, KeyAccess, Permission
 from app.core.types import Document
-from app.http.context import current, setting
+from app.http.context import setting
 from app.http.tracing import request_id
 from app.storage.transactions import after_commit
 from app.users.domain import require_email, require_not_staff
@@ -28,7 +28,7 @@ from app.users.operations import account_operation
 from app.users.schemas import ResetSignInArgs
 from app.users.second_factor import domain
 from app.users.second_factor.domain import READS, OwnSignIn, new_recovery_codes
-from app.users.second_factor.vault import Vault
+from app.users.second_factor.vault import vault
 from app.users.store import ADDRESS, users
 
 log = logging.getLogger("quartermaster")
@@ -38,8 +38,6 @@ USED_CODE = "use-recovery-code"
 SET_UP_SECONDS = 3600
 TOO_OLD = "This page is too old: scan the QR code again, and type the code of the new entry."
 NEW_SECRET = "new secret"  # noqa: S105 (the purpose of what is sealed)
-
-vault = current(Vault)
 
 
 class RecoveryCodes(NamedTuple):

@@ -11,6 +11,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from app.core.services import current
 from app.users.second_factor.domain import UNREADABLE, CodeRefused
 
 
@@ -43,3 +44,6 @@ class Vault:
         if found != purpose:
             raise CodeRefused(UNREADABLE)
         return values
+
+
+vault = current(Vault)

@@ -14,11 +14,11 @@ from app.core.errors import Conflict, EmailTaken, InvalidField, NameTaken
 from app.core.naming import Lookup
 from app.core.permissions import RIGHTS
 from app.core.types import Document
-from app.http.context import current, setting
+from app.http.context import setting
 from app.http.tracing import request_id
 from app.users import accounts
+from app.users.accounts import reset_codes
 from app.users.domain import (
-    ResetCodes,
     WrongInvitation,
     accept_invitation,
     code_of,
@@ -35,8 +35,6 @@ from app.users.store import PASSWORD, users
 
 # The ids of invited accounts are derived from the Idempotency-Key in this namespace.
 NAMESPACE = uuid.UUID("5d6de0f1-0c5c-4b0e-9a3f-9a7d5a1f3b58")
-
-reset_codes = current(ResetCodes)
 
 
 def invite(_: Any, args: Document, intent: Intent) -> Applied:
