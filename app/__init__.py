@@ -11,9 +11,9 @@ from app.batches import routes as batches_routes
 from app.catalogue import routes as objects_routes
 from app.compatibility import views as compatible
 from app.console import routes as console_routes
+from app.game import events as events_routes
 from app.game import routes as game_routes
 from app.game.actions import routes as actions_routes
-from app.game.events import routes as events_routes
 from app.game.player_events import routes as game_events_routes
 from app.game.server import routes as game_server_routes
 from app.history import routes as history_routes
@@ -23,20 +23,20 @@ from app.http.openapi import docs_page
 from app.http.path_converters import CONVERTERS
 from app.http.tracing import RequestTracing, name_by_route
 from app.maintenance.operations import IMPORT, REPAIR
+from app.players import guilds as guilds_routes
 from app.players import routes as players_routes
-from app.players.guilds import routes as guilds_routes
+from app.players import spells as spells_routes
 from app.players.items import routes as items_routes
-from app.players.spells import routes as spells_routes
 from app.players.variables import routes as variables_routes
 from app.privacy import routes as privacy_routes
 from app.services import add_services
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.schema.preparation import Preparation
+from app.users import moderation as moderation_routes
+from app.users import notes as notes_routes
 from app.users import routes as users_routes
 from app.users.api_keys import routes as api_keys_routes
-from app.users.moderation import routes as moderation_routes
-from app.users.notes import routes as notes_routes
 from app.users.oauth import routes as oauth_routes
 from app.users.second_factor import routes as second_factor_routes
 from app.users.staff import routes as staff_routes

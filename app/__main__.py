@@ -19,8 +19,7 @@ from app.cli.data import backup, export, import_records, restore, seed
 from app.cli.database import db
 from app.cli.history import history
 from app.cli.keys import key
-from app.cli.serve import serve
-from app.cli.settings import openapi, settings
+from app.cli.serve import openapi, serve, settings
 from app.cli.staff import role, staff
 from app.core.errors import QuartermasterError
 from app.http.context import SERVICES

@@ -8,9 +8,9 @@ from app.catalogue import domain as objects
 from app.catalogue.store import OBJECTS
 from app.game.actions.store import ACTIONS, GAMES
 from app.game.player_events.store import GAME_EVENTS
-from app.game.samples.store import SAMPLES
+from app.game.samples import SAMPLES
 from app.players import domain as players
-from app.players.guilds.store import GUILDS
+from app.players.guilds import GUILDS
 from app.players.items.domain import BAG_SUBJECT
 from app.players.items.store import BAGS
 from app.players.store import DELETED_PLAYERS, PLAYERS

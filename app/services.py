@@ -18,17 +18,16 @@ from app.catalogue.store import KnownObjects, Objects
 from app.core.limits import Limiter
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
-from app.game.events.store import Events
+from app.game.events import Events
 from app.game.player_events.store import GameEvents
-from app.game.samples.sampler import Sampler
-from app.game.samples.store import Samples
+from app.game.samples import Sampler, Samples
 from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import SERVICES, Service
 from app.http.cursors import Cursors
 from app.http.uploads import DownloadPlaces, UploadPlaces
 from app.players.deletion.store import Deletions
-from app.players.guilds.store import Guilds
+from app.players.guilds import Guilds
 from app.players.items.domain import Limits as ItemLimits
 from app.players.items.store import Bags, Catalogue
 from app.players.store import Players

@@ -25,7 +25,7 @@ from app.core.permissions import Role, with_role
 from app.core.progress import progress
 from app.database import COLLECTIONS
 from app.maintenance.demo import world as names
-from app.maintenance.demo.seed import seed_world
+from app.maintenance.demo.world import seed_world
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease

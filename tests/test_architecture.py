@@ -25,6 +25,9 @@ FLOORS = drawn_floors()
 GROUND = {"core"}
 # Of it, these modules know Flask, locks or clocks.
 IMPURE = {"limits", "metrics", "services"}
+# Small subjects: one file with all of its layers.
+SUBJECTS = {room for rooms in FLOORS for room in rooms if (APP / f"{room}.py").is_file()}
+SUBJECTS -= {"__init__", "__main__", "services", "database", "auth/execution"}
 PURE_LAYERS = {"domain", "passwords"}
 PURE_LIBRARIES = {"argon2", "idna", "markupsafe", "pyotp"}
 PURE_STANDARD = {
@@ -167,13 +170,13 @@ def violations(path, source):
 
 
 def external_violations(room, layer, library):
-    if library in MONGODB and room != "storage" and layer != "store":
+    if library in MONGODB and layer != "store" and room not in {"storage", *SUBJECTS}:
         yield f"{library} outside of storage and store"
-    if library in FLASK and room not in KNOW_FLASK and layer not in FLASK_LAYERS:
+    if library in FLASK and room not in KNOW_FLASK | SUBJECTS and layer not in FLASK_LAYERS:
         yield f"{library} in {room}/{layer}"
     if library in SERVERS and room != "server":
         yield f"{library} outside of server"
-    if library == "marshmallow" and room not in KNOW_MARSHMALLOW and layer != "schemas":
+    if library == "marshmallow" and layer != "schemas" and room not in KNOW_MARSHMALLOW | SUBJECTS:
         yield "marshmallow outside of schemas"
     # A worker of gunicorn loads the application.
     if library in OUTSIDE and (layer, library) != ("gunicorn_server", "wsgi"):
@@ -206,7 +209,7 @@ def internal_violations(room, layer, target):
         yield f"schemas import {other}"
     # A record that two features serve has one schema, in the room of the feature that stores it.
     layers = {"store", "schemas", *PURE_LAYERS, *SERVICES}
-    is_shared = other in {"http", "http/openapi", "auth", "auth/execution", *GROUND}
+    is_shared = other in {"http", "http/openapi", "auth", "auth/execution", *GROUND, *SUBJECTS}
     reachable = is_shared or other_layer in layers
     if layer == "routes" and not reachable:
         yield f"routes import {other}.{other_layer}"

@@ -13,7 +13,7 @@ from flask.cli import with_appcontext
 from app.cli.intents import intent, reason_option
 from app.core.errors import Conflict
 from app.maintenance.backup import write_backup
-from app.maintenance.demo.seed import seed_world
+from app.maintenance.demo.world import seed_world
 from app.maintenance.operations import IMPORT
 from app.maintenance.restore import restore_backup
 from app.maintenance.store import require_snapshots

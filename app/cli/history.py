@@ -9,8 +9,7 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from app.cli.intents import TIME_FORMAT, Guid, Time
-from app.cli.tables import print_table
+from app.cli.intents import TIME_FORMAT, Guid, Time, print_table
 from app.core.changes import KINDS
 from app.core.naming import Lookup
 from app.core.operations import operation_names

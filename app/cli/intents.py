@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pwd
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,7 +14,7 @@ from flask import current_app
 
 from app.auth import execution
 from app.core.changes import Applied, Intent, Origin
-from app.core.naming import parse_guid
+from app.core.naming import parse_guid, printable
 from app.core.operations import Operation
 from app.http.intents import LONGEST_REASON
 from app.http.masking import masked
@@ -86,3 +87,11 @@ def system_user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # no passwd entry, as in a container
         return str(os.getuid())
+
+
+def print_table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    table = [columns, *(tuple(map(printable, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())

@@ -1,17 +1,22 @@
-"""quartermaster serve."""
+"""quartermaster serve, settings and openapi."""
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, TextIO
 
 import click
+from flask import current_app
+from flask.cli import with_appcontext
 
 import config
 from app.auth.tokens import signing_keys
+from app.cli.intents import print_table
 from app.core.errors import Conflict
 from app.http import logs
+from app.http.openapi.docs_page import SPECIFICATION
 from app.server import granian_server, startup
 from app.server.gunicorn_server import GunicornServer
 from app.storage.client import Storage
@@ -62,3 +67,21 @@ def _settings(demo: bool, **options: Any) -> Settings:
     if demo and settings.ENV == "production":
         raise Conflict("--demo is not for production: its account and password are public.")
     return settings
+
+
+@click.command()
+def settings() -> None:
+    """List the settings: where each comes from, its default and its value.
+
+    Secrets and passwords are masked.
+    """
+    print_table(("SETTING", "FROM", "DEFAULT", "VALUE"), config.explain(config.load()))
+
+
+@click.command()
+@click.argument("file", type=click.File("w"), default="-")
+@with_appcontext
+def openapi(file: TextIO) -> None:
+    """Write the OpenAPI document, to the terminal unless FILE is given."""
+    document = current_app.extensions[SPECIFICATION]()
+    file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

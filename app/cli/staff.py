@@ -23,7 +23,7 @@ from app.core.permissions import (
 from app.core.types import Document
 from app.http.context import setting
 from app.users.domain import require_email
-from app.users.moderation.operations import LIFT
+from app.users.moderation import LIFT
 from app.users.oauth.sign_ins import allow_password
 from app.users.second_factor.management import RESET_SIGN_IN
 from app.users.staff.domain import public_role, public_staff

@@ -23,14 +23,14 @@ from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
 from app.players import domain as players
-from app.players.guilds.store import guilds_of
+from app.players.guilds import guilds_of
 from app.players.items.store import Bags
 from app.privacy.domain import note_export
 from app.storage.client import Storage
 from app.storage.limits import Budgets
 from app.users import domain as users
 from app.users.api_keys.domain import public_keys
-from app.users.notes.domain import public_note
+from app.users.notes import public_note
 from app.users.oauth.store import RefreshTokens
 from app.users.store import Users
 

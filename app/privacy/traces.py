@@ -13,7 +13,7 @@ from app.core.penalties import BAN, MUTE
 from app.core.types import Document
 from app.game.actions.store import ACTIONS
 from app.game.player_events.store import GAME_EVENTS
-from app.players.guilds.store import GUILDS, MEMBER
+from app.players.guilds import GUILDS, MEMBER
 from app.players.items.store import BAGS
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
@@ -27,7 +27,7 @@ from app.privacy.domain import (
 from app.storage.history import HISTORY
 from app.storage.schema.plan import CollectionPlan
 from app.storage.search_fields import words
-from app.users.moderation.operations import IMPOSE, LIFT
+from app.users.moderation import IMPOSE, LIFT
 from app.users.oauth.store import REFRESH_TOKENS
 from app.users.store import USERS
 

@@ -14,8 +14,7 @@ import time
 
 from app.core.errors import QuartermasterError
 from app.database import COLLECTIONS
-from app.maintenance.demo.seed import prepare_demo
-from app.maintenance.demo.world import World
+from app.maintenance.demo.world import World, prepare_demo
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
 from app.storage.schema import preparation

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from app.core.permissions import Role
-from app.game.samples.store import Samples
+from app.game.samples import Samples
 from app.history.reports import store as reports
 from app.players.store import Players
 from tests.applications import service

@@ -9,7 +9,7 @@ from bson.raw_bson import RawBSONDocument
 from app.core.changes import BOOKKEEPING, Intent, Origin
 from app.core.naming import former_names, name_key
 from app.players.domain import SUBJECT
-from app.storage.import_replace import Replacer
+from app.storage.bulk import Replacer
 from tests.factories import NOW, guid, make_player, numbered_guid
 
 ITEM = numbered_guid(1)

@@ -4,7 +4,7 @@ import pytest
 from bson import ObjectId
 
 from app.core.permissions import Role
-from app.game.events.schemas import EventPageSchema
+from app.game.events import EventPageSchema
 from app.storage.client import Storage
 from app.storage.events import Feed
 from tests.applications import service

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.users.notes.domain import MOST_NOTES
-from app.users.notes.schemas import NotePageSchema, NoteSchema
+from app.users.notes import MOST_NOTES, NotePageSchema, NoteSchema
 from tests.factories import NOW, guid, numbered_guid, sha256
 
 TEXT = "Asked twice for the same sword;\n\tsee ticket 4711."

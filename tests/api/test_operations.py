@@ -13,7 +13,7 @@ from app.cli.staff import role, staff
 from app.console.forms.declared import Form
 from app.core.operations import all_operations
 from app.core.permissions import Permission, Role
-from app.users.moderation.operations import LIFT
+from app.users.moderation import LIFT
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.callers import Caller

@@ -10,9 +10,7 @@ import pytest
 
 import config
 from app.core import metrics
-from app.game.samples.domain import INTERVAL, Traffic, interval_of, traffic_of
-from app.game.samples.sampler import Sampler
-from app.game.samples.store import KEPT, Samples
+from app.game.samples import INTERVAL, KEPT, Sampler, Samples, Traffic, interval_of, traffic_of
 from app.history.store import History
 from app.players.store import Players
 from app.storage.errors import DatabaseError

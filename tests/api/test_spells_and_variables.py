@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.players.spells.schemas import KnownSpellSchema
+from app.players.spells import KnownSpellSchema
 from app.players.variables.schemas import VariableSchema
 from tests.factories import guid
 

@@ -13,9 +13,9 @@ from app.http.lists import LegacyListArgs
 from app.http.parser import load
 from app.players.items.schemas import GiveItemArgs
 from app.players.schemas import PlayerListArgs
-from app.players.spells.schemas import SpellArgs
+from app.players.spells import SpellArgs
 from app.players.variables.schemas import SetVariableArgs
-from app.users.moderation.schemas import PenaltyArgs
+from app.users.moderation import PenaltyArgs
 from app.users.oauth.schemas import TokenArgs
 from app.users.schemas import ChangeEmailArgs, ChangePasswordArgs, RedeemArgs, RegisterArgs
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.changes import SubjectKind, field_changes
-from app.users.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, undo, visible_notes, write
+from app.users.notes import MOST_NOTES, NoteGone, TooManyNotes, undo, visible_notes, write
 from tests.factories import NOW, numbered_guid
 
 FIRST, SECOND, STAFF = map(numbered_guid, range(3))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.metrics import REQUEST_BUCKETS
-from app.game.samples.domain import INTERVAL, Traffic, increments, interval_of, quantile, traffic_of
+from app.game.samples import INTERVAL, Traffic, increments, interval_of, quantile, traffic_of
 
 COUNTS = st.integers(0, 1000)
 BUCKETS = st.dictionaries(st.sampled_from(REQUEST_BUCKETS), COUNTS)

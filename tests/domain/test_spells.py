@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.players.spells.domain import (
+from app.players.spells import (
     NoSpellSlot,
     SpellKnown,
     SpellNotKnown,

@@ -11,10 +11,10 @@ from app.core.changes import SubjectKind, field_changes
 from app.core.errors import Conflict
 from app.core.operations import find_operation
 from app.history.domain import CannotUndo, inverse_of
+from app.players import spells
 from app.players.items import undo as items
 from app.players.items.domain import Limits, give, quantity_of, take
-from app.players.spells import domain as spells
-from app.players.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach
+from app.players.spells import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach
 from app.players.variables import domain as variables
 from app.players.variables.domain import assign
 from tests.factories import numbered_guid

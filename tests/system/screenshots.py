@@ -13,8 +13,7 @@ from PIL import Image
 from pymongo import UpdateOne
 
 from app.core.metrics import REQUEST_BUCKETS
-from app.game.samples.domain import INTERVAL, MICROSECONDS, interval_of
-from app.game.samples.store import KEPT
+from app.game.samples import INTERVAL, KEPT, MICROSECONDS, interval_of
 from app.http.openapi.examples import PLAYER_ID
 from app.maintenance.demo.catalogue import ITEM_IDS, guid
 from tests import mongod

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import config
 from app.__main__ import REMOVED, main
 from app.core.permissions import SCOPES
-from app.storage.import_replace import Replacer
+from app.storage.bulk import Replacer
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
 from tests.factories import NOW, guid, make_player, make_user, sha256

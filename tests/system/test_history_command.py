@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import Busy
 from app.players.items.domain import Limits, give
-from app.storage import import_replace
+from app.storage import bulk
 from tests.changes import change, deaths, meant
 from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid, sha256
 from tests.system.test_commands import lines_of, overtaken, player, user, write
@@ -134,7 +134,7 @@ def test_an_import_loses_no_change_that_is_made_beside_it(
 
 @pytest.fixture
 def small_portions(monkeypatch):
-    monkeypatch.setattr(import_replace, "PORTION", 3)
+    monkeypatch.setattr(bulk, "PORTION", 3)
 
 
 @pytest.mark.parametrize("kind", ["players", "users"])
@@ -188,14 +188,14 @@ def test_nobody_is_imported_who_is_erased_meanwhile(quartermaster, real_db, tmp_
         ],
     )
     for record in records:
-        validated = import_replace.batches
+        validated = bulk.batches
 
         def late(*arguments, record=record, validated=validated):
             real_db.erasures.insert_one(record)
             return validated(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(import_replace, "batches", late)
+            patch.setattr(bulk, "batches", late)
             refused = quartermaster("import", "players", file)
         assert (refused.exit_code, real_db.players.count_documents({})) == (1, 0)
         assert refused.stderr == "Error: This belongs to a person who is being erased.\n"
@@ -210,7 +210,7 @@ def test_an_import_that_a_game_overtakes_again_and_again_goes_on_in_smaller_port
 ):
     records = [player() for _ in range(4)]
     quartermaster("import", "players", write(tmp_path / "a.jsonl", *records))
-    busy, real, sizes = records[2]["Id"], import_replace.Replacer._replace, []
+    busy, real, sizes = records[2]["Id"], bulk.Replacer._replace, []
 
     def overtaken_unless_alone(self, portion):
         sizes.append(len(portion))
@@ -218,7 +218,7 @@ def test_an_import_that_a_game_overtakes_again_and_again_goes_on_in_smaller_port
             raise Busy("player")
         real(self, portion)
 
-    monkeypatch.setattr(import_replace.Replacer, "_replace", overtaken_unless_alone)
+    monkeypatch.setattr(bulk.Replacer, "_replace", overtaken_unless_alone)
     file = write(tmp_path / "b.jsonl", *({**record, "Level": 9} for record in records))
     assert quartermaster("import", "players", file).stdout == "Imported 4 players.\n"
     assert sizes == [4, 2, 2, 1, 1]

@@ -23,8 +23,8 @@ from app.core.permissions import Permission, all_role_names
 from app.core.types import Document, whole
 from app.http.cursors import cursors
 from app.players.store import players
-from app.users.moderation.domain import penalties_in_force
-from app.users.notes.domain import visible_notes
+from app.users.moderation import penalties_in_force
+from app.users.notes import visible_notes
 from app.users.store import users
 
 # The most players and users with a former name, and deleted players, that a search lists.

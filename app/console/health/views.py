@@ -18,8 +18,7 @@ from app.console.frame.pages import blp, render, required
 from app.core import metrics
 from app.core.permissions import Permission
 from app.core.types import Document, whole
-from app.game.samples.domain import INTERVAL, interval_of, quantile, traffic_of
-from app.game.samples.store import samples
+from app.game.samples import INTERVAL, interval_of, quantile, samples, traffic_of
 from app.players.store import players
 from app.storage.client import storage
 from app.users.openid.sign_ins import unknown_roles

@@ -42,18 +42,18 @@ from app.game.actions.asking import player_subject
 from app.game.player_events.access import restore_item
 from app.http.cursors import cursors
 from app.http.path_converters import path_guid
+from app.players import spells
 from app.players.domain import DELETED_AT
 from app.players.items.domain import slot_records
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.items.store import bags
 from app.players.operations import DELETE, RENAME
-from app.players.spells import domain as spells
-from app.players.spells.operations import FORGET, TEACH
+from app.players.spells import FORGET, TEACH
 from app.players.store import players
 from app.players.variables import domain as variables
 from app.players.variables.operations import SET_VARIABLE
-from app.users.notes import domain as notes
-from app.users.notes.operations import NOTE_ON_PLAYER
+from app.users import notes
+from app.users.notes import NOTE_ON_PLAYER
 
 ITEM = Field("itemid", "Item", BY_NAME)
 ITEM_HELD = Field("itemid", "Item", "Click a slot to choose its item.")

@@ -18,12 +18,12 @@ from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission
 from app.core.texts import name_of
 from app.core.types import Document, whole
-from app.game.samples.store import samples
+from app.game.samples import samples
 from app.history.access import visible_kinds
 from app.history.reports.store import Period, reports
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.store import players
-from app.users.moderation.operations import IMPOSE, LIFT
+from app.users.moderation import IMPOSE, LIFT
 
 DAY, UTC, ZONES = timedelta(days=1), ZoneInfo("UTC"), available_timezones()
 DEFAULT_DAYS, MOST_DAYS, MOST_ROWS = 28, 366, 50

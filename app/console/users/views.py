@@ -52,13 +52,10 @@ from app.privacy.domain import ErasureUnderWay, public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
 from app.privacy.personal_data import personal_data
 from app.privacy.store import erasures
-from app.users import accounts
+from app.users import accounts, moderation, notes
 from app.users.domain import POWER_FLAGS, shown_code
-from app.users.moderation import domain as moderation
-from app.users.moderation.enforcement import may_punish
-from app.users.moderation.operations import IMPOSE, LIFT
-from app.users.notes import domain as notes
-from app.users.notes.operations import NOTE_ON_USER
+from app.users.moderation import IMPOSE, LIFT, may_punish
+from app.users.notes import NOTE_ON_USER
 from app.users.oauth.sign_ins import REVOKE_TOKENS, end_sign_in, list_sign_ins
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 from app.users.schemas import ManageEmailArgs

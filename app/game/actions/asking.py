@@ -25,7 +25,7 @@ from app.game.actions.store import actions
 from app.history.access import require_users, sees_users
 from app.http.cursors import cursors
 from app.http.intents import action_intent
-from app.players.guilds.store import guilds
+from app.players.guilds import guilds
 from app.players.store import players
 from app.users.store import users
 

@@ -13,7 +13,7 @@ from app.http.openapi.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID
 from app.http.parser import MAX_FIELDS
 from app.players.items.schemas import SlotSchema
 from app.players.schemas import PlayerSchema
-from app.players.spells.schemas import KnownSpellSchema
+from app.players.spells import KnownSpellSchema
 from app.players.variables.schemas import VariableSchema
 
 MOST_PLAYERS, MOST_SAVED = 10_000, 500

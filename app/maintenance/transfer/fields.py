@@ -10,8 +10,7 @@ from app.core.types import Document
 from app.http.api import Schema
 from app.http.fields import MESSAGES, Flag, Guid, Integer, List, Moment, Text
 from app.users import domain as users
-from app.users.notes.domain import MOST_NOTES
-from app.users.notes.schemas import LONGEST_NOTE
+from app.users.notes import LONGEST_NOTE, MOST_NOTES
 
 
 def integers(length: int) -> List:

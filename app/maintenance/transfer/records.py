@@ -34,10 +34,10 @@ from app.http.fields import (
 from app.http.lists import OneOf
 from app.maintenance.transfer.fields import NoteList, PowerRecord, RecordMap, integers, order_fields
 from app.players import domain as players
+from app.players import spells
 from app.players.items import domain as items
 from app.players.items.schemas import SlotList
 from app.players.schemas import PlayerSchema
-from app.players.spells import domain as spells
 from app.players.variables import domain as variables
 from app.storage.extended_json import from_json, to_json
 from app.users import domain as users

@@ -22,9 +22,9 @@ from app.database import COLLECTIONS, SUBJECTS
 from app.http.json import encode
 from app.maintenance.transfer.records import RECORDS
 from app.storage import bulk
+from app.storage.bulk import Replacer
 from app.storage.client import Storage
 from app.storage.fence import ERASURES
-from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_database
 
 

@@ -1,4 +1,4 @@
-"""Events: the entries of history in the order in which they were added."""
+"""All changes in the order in which they were added to history, for tools that poll."""
 
 from __future__ import annotations
 
@@ -7,16 +7,62 @@ from functools import partial
 from itertools import islice
 
 import bson
+from flask import Response
+from marshmallow import fields
 from pymongo.read_preferences import ReadPreference
 
+from app.auth.views import read_route
 from app.core.errors import InvalidCursor, Unavailable
 from app.core.paging import CursorPage
+from app.core.permissions import Permission
 from app.core.services import current
 from app.core.types import Document
+from app.history.access import visible_kinds
+from app.history.schemas import EntrySchema
 from app.history.store import History
+from app.http.api import Blueprint, Schema
+from app.http.cursors import cursors
+from app.http.fields import Integer, List, Text
+from app.http.lists import CursorListArgs, cursor_response, page_size
+from app.http.openapi.examples import CURSOR_EXAMPLE
 from app.storage.client import Storage
 from app.storage.events import BEGINNING, EVENTS, EventLog, Place, PlaceLost
 from app.storage.history import HISTORY
+
+# The value of "after" that means the end of the list.
+NOW = "now"
+
+
+class EventSchema(EntrySchema):
+    """A change, with what tells a receiver whether one is missing."""
+
+    Version = Integer(
+        0,
+        allow_none=True,
+        example=7,
+        description="The Version of the subject after the change. Games increment it, too.",
+    )
+    Number = Integer(
+        1,
+        allow_none=True,
+        example=3,
+        description="Of changes before release 0.4.0: the number of the change of its subject.",
+    )
+
+
+class EventPageSchema(Schema):
+    Values = List(fields.Nested(EventSchema))
+    Next = Text(example=CURSOR_EXAMPLE, description="The `after` of the next request; never null.")
+
+
+class EventListArgs(CursorListArgs):
+    after = Text(
+        metadata={"pattern": rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"},
+        description=(
+            "The Next of the previous answer. Empty: from the oldest on. `{NOW}`: only new changes."
+        ),
+    )
+
 
 LIST_NAME = b"events "
 # How many entries of the log one request reads at most, if the caller may see few of them.
@@ -87,3 +133,19 @@ def _cursor(place: Place) -> bytes:
 
 
 events = current(Events)
+
+
+blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
+
+
+@read_route(blp, "", EventPageSchema, Permission.HISTORY_READ, args=EventListArgs())
+def list_events(args: Document) -> Response:
+    """List changes in the order in which they became history
+
+    Oldest first, the same ones as `listHistory` shows. `Next` is always present: send it as
+    `after` to get what is new. Each change comes exactly once.
+    """
+    after = args.get("after", "")
+    if after == NOW:
+        return cursor_response(CursorPage([], events.end()))
+    return cursor_response(events.list(cursors.read(after), page_size(args), visible_kinds()))

@@ -1,0 +1,181 @@
+"""The spells that players know: a map from slot number to spell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.auth.execution import change_route
+from app.auth.views import read_route
+from app.core.changes import Change
+from app.core.errors import Conflict
+from app.core.naming import Lookup
+from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, no_items
+from app.core.permissions import Permission
+from app.core.types import Document, decimal
+from app.http.api import Blueprint, Schema
+from app.http.context import setting
+from app.http.fields import Guid, Integer
+from app.http.openapi.examples import KNOWN_SPELL, SPELL
+from app.players.store import players
+
+
+class SpellKnown(Conflict):
+    sentence = "The player already knows the spell {spell}."
+
+
+class SpellNotKnown(Conflict):
+    sentence = "The player does not know the spell {spell}."
+
+
+class NoSpellSlot(Conflict):
+    sentence = "The player has no free spell slot: all {size} are taken."
+
+
+def known_spells(spells: Mapping[str, str]) -> list[Document]:
+    """Return the known spells in slot order, without invalid entries."""
+    known = (
+        (number, spell)
+        for slot, spell in spells.items()
+        if (number := decimal(slot)) is not None and isinstance(spell, str)
+    )
+    return [{"Slot": slot, "SpellId": spell} for slot, spell in sorted(known)]
+
+
+def teach(player: Document, *, spellid: str, size: int) -> Change:
+    """Put a spell into the lowest free slot."""
+    spells = player["Spells"]
+    if spellid in spells.values():
+        raise SpellKnown(spellid)
+    return Change(
+        {"Spells": {**spells, _free_slot(spells, "0", size): spellid}}, {"SpellId": spellid}
+    )
+
+
+def forget(player: Document, *, spellid: str) -> Change:
+    """Empty the slot of a spell."""
+    spells = player["Spells"]
+    if spellid not in spells.values():
+        raise SpellNotKnown(spellid)
+    left = {slot: known for slot, known in spells.items() if known != spellid}
+    return Change({"Spells": left}, {"SpellId": spellid})
+
+
+def undo(player: Document, *, changes: list[Document], size: int) -> Change:
+    """Forget taught spells, and teach forgotten ones, in their former slots if those are free."""
+    spells = dict(player["Spells"])
+    for change in changes:
+        if taught := change["After"]:
+            slot = next((slot for slot, known in spells.items() if known == taught), None)
+            if slot is None:
+                raise SpellNotKnown(taught)
+            del spells[slot]
+    for change in changes:
+        if forgotten := change["Before"]:
+            if forgotten in spells.values():
+                raise SpellKnown(forgotten)
+            spells[_free_slot(spells, change["Path"].partition(".")[2], size)] = forgotten
+    return Change({"Spells": spells}, None)
+
+
+def _free_slot(spells: Document, former: str, size: int) -> str:
+    for slot in (former, *map(str, range(size))):
+        if slot not in spells:
+            return slot
+    raise NoSpellSlot(size)
+
+
+class KnownSpellSchema(Schema):
+    Slot = Integer(0, example=0)
+    SpellId = Guid(example=KNOWN_SPELL)
+
+
+class SpellArgs(Schema):
+    spellid = Guid(required=True, example=SPELL, history_name="SpellId", object_type="spell")
+
+
+class SpellSchema(Schema):
+    SpellId = Guid(example=SPELL)
+
+
+READS = ("Spells",)
+
+
+def teach_spell(player: Document, *, spellid: str) -> Change:
+    return teach(player, spellid=spellid, size=setting("SPELLS_SIZE"))
+
+
+def undo_spells(player: Document, *, changes: list[Document]) -> Change:
+    return undo(player, changes=changes, size=setting("SPELLS_SIZE"))
+
+
+UNDO_SPELLS = Inverse(fields=READS, rule=undo_spells)
+
+TEACH = Operation(
+    name="teach",
+    subject="player",
+    needs=(Permission.PLAYERS_CHANGE,),
+    arguments=SpellArgs(),
+    store=players,
+    reads=READS,
+    rule=teach_spell,
+    inverse=UNDO_SPELLS,
+    moves=no_items,
+    needs_object="spellid",
+    batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
+    sentence=BY_CHANGES,
+    notice="Taught {whom} {SpellId}.",
+)
+FORGET = Operation(
+    name="forget",
+    subject="player",
+    needs=(Permission.PLAYERS_CHANGE,),
+    arguments=SpellArgs(),
+    store=players,
+    reads=READS,
+    rule=forget,
+    inverse=UNDO_SPELLS,
+    moves=no_items,
+    batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
+    sentence=BY_CHANGES,
+    notice="{whom} has forgotten {SpellId}.",
+)
+
+
+blp = Blueprint("Spells", __name__, url_prefix="/api/v1/players", group="Players")
+
+
+@read_route(blp, "/<player:key>/spells", KnownSpellSchema(many=True), Permission.PLAYERS_READ)
+def list_spells(key: Lookup) -> list[Document]:
+    """List the spells that a player knows
+
+    In slot order, without empty slots.
+    """
+    return known_spells(players.read(key, "Spells")["Spells"])
+
+
+change_route(
+    blp,
+    TEACH,
+    "/<player:key>/spells/teach",
+    SpellSchema,
+    SpellKnown(SPELL),
+    NoSpellSlot(35),
+    view="teach_spell",
+    about="""Teach a player a spell
+
+    It takes the lowest free slot. If the catalogue has spells but not this one, the answer has
+    a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
+    """,
+)
+change_route(
+    blp,
+    FORGET,
+    "/<player:key>/spells/forget",
+    SpellSchema,
+    SpellNotKnown(SPELL),
+    view="forget_spell",
+    about="""Make a player forget a spell
+
+    Its slot becomes free; the other spells stay in their slots.
+    """,
+)
