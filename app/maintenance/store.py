@@ -162,9 +162,13 @@ def complete(db: Database[Document], collection: Collection) -> None:
 
 
 def restore_erasures(db: Database[Document]) -> None:
-    """Add the kept records of erasures, which an older release may have written."""
+    """Add the kept records of erasures, which an older release may have written.
+
+    One that was not finished begins again with what the backup has, as all others do.
+    """
+    finished = {"FinishedAt": {"$ifNull": ["$FinishedAt", "$BegunAt"]}}
     merge = {"$merge": {"into": ERASURES.name, "whenMatched": "replace"}}
-    db[RESTORING].aggregate([{"$unset": [*GONE_OF_ERASURES]}, merge])
+    db[RESTORING].aggregate([{"$unset": [*GONE_OF_ERASURES]}, {"$set": finished}, merge])
 
 
 def end_restore(db: Database[Document]) -> None:

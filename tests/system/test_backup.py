@@ -273,15 +273,19 @@ def test_everything_is_of_one_moment(quartermaster, into_other, real_db, other, 
 # Erasures
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(
+    ("is_killed", "is_finished"), [(False, True), (True, True), (False, False)]
+)
 def test_who_was_erased_since_the_backup_stays_erased(
-    quartermaster, client, world, db, file, monkeypatch, is_killed
+    quartermaster, client, world, db, file, monkeypatch, is_killed, is_finished
 ):
     people.build(world, client)
     succeed(quartermaster("backup", file))
     monkeypatch.setattr(Erasures, "_seconds_to_settle", lambda *_: 0)
     succeed(quartermaster("user", "erase", people.NAME, "--confirm", people.NAME))
     assert people.found_in(db) == []
+    if not is_finished:
+        db.erasures.update_one({}, {"$set": {"FinishedAt": None}})
     record = db.erasures.find_one()
     if is_killed:
         with monkeypatch.context() as patch:

@@ -240,7 +240,8 @@ def test_a_person_is_erased_and_stays_erased_after_a_restore(
 
 def test_an_erasure_that_was_killed_is_finished_by_db_check(quartermaster, person, real_db):
     record = {"_id": person["_id"], "BegunAt": NOW, "Players": [], "Bags": [], "FinishedAt": None}
-    real_db.erasures.insert_one(record)
+    fenced = {"FencedAt": NOW, "Lifetime": 3.0, "Texts": [NAME]}
+    real_db.erasures.insert_one({**record, **fenced})
     code, output = quartermaster("db", "check")
     assert (code, "is not finished (can be repaired)" in output) == (1, True)
     assert quartermaster("db", "check", "--repair")[0] == 0
