@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -238,6 +238,11 @@ class Batches:
         stale = {"State": "planning", "At": {"$lt": now}, "PlannedUntil": {"$lt": now}}
         for batch in self._batches.find(stale, ["_id"]):
             self.remove(batch["_id"])
+
+    def is_planned_since_before(self, moment: datetime) -> bool:
+        """Tell whether a plan that began before a moment still stores rows."""
+        planning = {"State": "planning", "At": {"$lte": moment}}
+        return self._batches.find_one(planning, ["_id"]) is not None
 
     def get(self, batch_id: str) -> Document:
         """Return a batch as the primary has it; a majority confirms a NotFound."""

@@ -2,10 +2,10 @@
 
 One transaction stores the record of the erasure and deletes the account. No transaction that begins
 later stores anything about the person (app/storage/fence.py). When those that began before have
-ended, the sweep deletes and masks what there is (app/privacy/traces.py), in transactions of at most
-200 documents. Each step searches for what is left, so the sweep may be killed at any point,
-repeated, and carried out by several workers at once. Records are kept, and are part of every backup
-and export: with them, db check finds erased people whose data has returned.
+ended, and the plans of batches, the sweep deletes and masks what there is (app/privacy/traces.py),
+in transactions of at most 200 documents. Each step searches for what is left, so the sweep may be
+killed at any point, repeated, and carried out by several workers at once. Records are kept, and are
+part of every backup and export: with them, db check finds erased people whose data has returned.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
+from app.batches.store import Batches
 from app.core import metrics
 from app.core.changes import ABSENT, Applied, Intent, differences
 from app.core.errors import NotFound, Unavailable
@@ -57,6 +58,7 @@ CHORE_SECONDS = 5.0
 # How long transactions may still run: in lifetimes, and in seconds beside them. MongoDB looks for
 # old ones twice in a lifetime, but at most once a second.
 LIFETIMES, ROUNDING_SECONDS = 1.5, 1.0
+PLAN_SECONDS = 1.0
 # MongoDB's default, if the lifetime cannot be read.
 UNKNOWN_LIFETIME = 60.0
 # What a record needs only until the erasure has finished.
@@ -79,6 +81,7 @@ class Erasures:
         self._erasures = self._db[ERASURES.name]
         self._changes = Changes(storage, users.SUBJECT)
         self._bags = Bags(storage)
+        self._batches = Batches(storage)
         self._entries = storage.entries
         self._now = storage.clock.now
         self._lifetime = storage.lifetime
@@ -175,7 +178,7 @@ class Erasures:
         return self.find(user_id) or record
 
     def _wait(self, record: Document, deadline: float) -> None:
-        """Wait until the transactions have ended that began before the fence."""
+        """Wait until the transactions and plans of batches have ended that began before."""
         while (seconds := self._seconds_to_settle(record)) > 0:
             under_way = ErasureUnderWay(retry_after=int(seconds) + 1)
             if time.monotonic() + seconds > deadline:
@@ -192,7 +195,11 @@ class Erasures:
         # mongomock has no transactions.
         longest = LIFETIMES * lifetime + ROUNDING_SECONDS if lifetime else 0.0
         since: timedelta = self._now() - record["FencedAt"]
-        return longest - since.total_seconds()
+        if (seconds := longest - since.total_seconds()) > 0:
+            return seconds
+        # A plan stores what was sent before in many transactions.
+        self._batches.remove_stale()
+        return PLAN_SECONDS if self._batches.is_planned_since_before(record["FencedAt"]) else 0.0
 
     def _sweep(self, trace: Trace, person: Person) -> Iterator[int]:
         """Delete or change the documents of a trace; yield numbers of documents."""

@@ -10,6 +10,7 @@ import pytest
 from pymongo.errors import NetworkTimeout
 
 from app.auth.callers import Callers
+from app.batches.store import Batches
 from app.core.changes import Intent, Origin
 from app.core.permissions import Role
 from app.http.logs import JsonFormatter
@@ -21,7 +22,7 @@ from app.storage.client import Storage
 from tests import people
 from tests.applications import service
 from tests.changes import Killed
-from tests.factories import guid
+from tests.factories import guid, make_batch_row
 from tests.mongod import on_mongodb
 from tests.people import settle
 
@@ -219,6 +220,20 @@ def test_it_waits_longer_if_the_lifetime_has_grown(staff, person, db, wait):
     wait(20)
     staff(again, CONFIRM)
     assert people.found_in(db) == []
+
+
+def test_it_waits_for_a_plan_that_has_read_the_name_before(staff, app, erasures, person, db):
+    batches, erasures.request_seconds = service(app, Batches), 0.9
+    fields = {"Name": people.NAME, "Reason": None, "By": {"UserId": None, "Name": None}}
+    batch = batches.begin({**fields, "Via": "api", "Rows": 1})
+    assert int(staff(ERASE, CONFIRM, 503).headers["Retry-After"]) == 2
+    row = make_batch_row({"_id": guid(), "Name": people.NAME.upper()}, batch["_id"])
+    refused = {"Subject": None, "Verdict": "refused", "Why": f"No player '{people.NAME}'."}
+    batches.add_rows(batch, [{**row, **refused}])
+    batches.complete(batch, {"Needs": []})
+    staff(f"POST users/{person.id}/erase", CONFIRM)
+    assert people.found_in(db) == []
+    assert db.batch_rows.find_one({"Batch": batch["_id"]})["Player"] == "(erased)"
 
 
 @pytest.mark.parametrize("name", [people.ITEM[:8], "Inventory"])

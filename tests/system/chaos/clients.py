@@ -16,6 +16,7 @@ from pymongo.errors import PyMongoError
 
 from tests.factories import guid, make_player, sha256
 from tests.system.chaos.ledger import DONE, MARK, REFUSED, Change
+from tests.system.chaos.machines import LIFETIME
 
 # What a request may take at most, and for how long it is repeated before the service is dead.
 LATEST_SECONDS, PATIENCE_SECONDS, PAUSE_SECONDS = 15.0, 150.0, 0.1
@@ -285,12 +286,16 @@ class Worker(Caller):
         texts |= {f"{place}/notes": {"Text": f"{name} asked"} for place in (f"users/{user}", path)}
         texts[f"{path}/items/give"] = {"itemid": item, "quantity": 1}
         ways = [("DELETE", path, None), *(("POST", *text) for text in texts.items())]
+        # No erasure masks anything before; what is planned later may keep the name.
+        masks = time.monotonic() + 1.5 * LIFETIME
 
         def write(_):
             """Write of the person in all ways, in any order; whoever is erased may refuse it."""
             writer = Caller(self.world)
             for way in self.rng.sample(ways, len(ways)):
                 told = writer.ask(*way, guid(), reason=name)
+                if way[1] == "batches" and told.status == 200 and time.monotonic() > masks:
+                    self.ledger.late.add(told.body["Id"])
                 if way[0] == "DELETE" and told.status == 200:
                     writer.ask("POST", f"history/{told.entry}/undo", {}, guid(), reason=name)
 

@@ -41,7 +41,8 @@ class Ledger:
         # What players had, and who they are: those under the law, and those of a careless game.
         self.held, self.ruled, self.careless = Counter(), set(), set()
         # The ids of people who were erased and of their characters, by name; and of revoked keys.
-        self.erased, self.revoked = {}, set()
+        # Of batches that may have been planned after an erasure masked what it found.
+        self.erased, self.revoked, self.late = {}, set(), set()
 
     def acknowledged(self):
         """Count the acknowledged changes by their kind."""
@@ -162,8 +163,9 @@ class Judge:
             for place in ("users", "players", "deleted_players"):
                 found = self._db[place].find_one({"_id": {"$in": ids}}, ["_id"])
                 self.judge(GONE, not found, f"{name} is in {place}")
+        late = {"$nin": [*self._ledger.late]}
         for place in self._db.list_collection_names():
-            for part in self._db[place].find_raw_batches({}):
+            for part in self._db[place].find_raw_batches({"_id": late, "Batch": late}):
                 for name in {*NAME.findall(part.lower())} & names:
                     self.broken[GONE].append(f"{name} is named in {place}")
         kept = (id_ for user in self._db.users.find({}, ["Keys"]) for id_ in user.get("Keys") or ())
