@@ -303,9 +303,7 @@ class Changes:
         A refused change has its refusal as its outcome, and does not keep the others from being
         made. An error of the database concerns all of them.
         """
-        documents = self.read_many(wanted)
-        found = self._entries.with_keys(one.intent.key for one in wanted if one.intent.key)
-        earlier = {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in found}
+        documents, earlier = self.read_many(wanted), self._earlier_of(wanted)
         outcomes: list[Outcome] = []
         written: list[Decision] = []
         for one in wanted:
@@ -322,6 +320,11 @@ class Changes:
             self._documents.bulk_write(updates, ordered=False)
             self._entries.add(*(d.outcome.entry for d in written if d.outcome.entry))
         return outcomes
+
+    def _earlier_of(self, wanted: Sequence[Wanted]) -> dict[tuple[Any, str | None], Document]:
+        """Return the entries of earlier requests, by document and Idempotency-Key."""
+        found = self._entries.with_keys(one.intent.key for one in wanted if one.intent.key)
+        return {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in found}
 
     def _decide_one(
         self, one: Wanted, document: Document | None, earlier: Document | None
@@ -345,11 +348,12 @@ class Changes:
 
         The documents, from read_many, are updated to the state that the changes would leave.
         """
+        earlier = self._earlier_of(wanted)
         outcomes: list[Outcome] = []
         for one in wanted:
-            document = documents.get(one.id)
+            document, entry = documents.get(one.id), earlier.get((one.id, one.intent.key))
             version = version_of(document) if document else None
-            change = _or_refusal(partial(self._judge_one, one, document))
+            change = _or_refusal(partial(self._judge_one, one, document, entry))
             if isinstance(change, QuartermasterError):
                 outcomes.append(Outcome(change, version))
                 continue
@@ -358,10 +362,15 @@ class Changes:
             outcomes.append(Outcome(Applied(change.answer), version, change.warning))
         return outcomes
 
-    def _judge_one(self, one: Wanted, document: Document | None) -> Change:
+    def _judge_one(
+        self, one: Wanted, document: Document | None, earlier: Document | None
+    ) -> Change:
         if document is None:
             raise NotFound(self._kind.name, one.id)
-        self._entries.require_undoable(one.intent)
+        if earlier:
+            replay(earlier, one.intent)
+        else:
+            self._entries.require_undoable(one.intent)
         _, rule = self._checked(one.reads, one.rule)
         return rule(document)
 
