@@ -202,7 +202,14 @@ def place(note: Document) -> bytes:
 def note_response(applied: Applied, args: Document) -> Response:
     """Return the response with the note that this request, or an earlier attempt of it, wrote."""
     entry, told = applied.entry or {}, applied.answer
-    # Entries of former releases have the id alone.
-    made = told if isinstance(told, dict) else {"Id": told, "At": entry["At"]}
+    made = told if isinstance(told, dict) else _of_former_release(told, entry)
     by = {name: entry["By"][name] for name in ("UserId", "Name")}
     return change_response(applied, {**made, "By": by, "Text": text_of(args)})
+
+
+def _of_former_release(id_: str, entry: Document) -> Document:
+    """Return the answer to a note of which the entry has the id alone, and its own time."""
+    subject = entry["Subject"]
+    store = players if subject["Kind"] == "player" else users
+    notes = store.get_many([subject["Id"]], "Notes").get(subject["Id"], {}).get("Notes", {})
+    return {"Id": id_, "At": notes.get(id_, entry)["At"]}
