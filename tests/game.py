@@ -12,7 +12,8 @@ PACE_SECONDS = 0.03
 def look(db, name="world-1", ago=0.0):
     """Say that a game has looked for actions so many seconds ago."""
     looked = datetime.now(timezone.utc) - timedelta(seconds=ago)
-    db.games.replace_one({"_id": name}, {"LookedAt": looked}, upsert=True)
+    # mongomock empties a document to replace it, while another thread may read it.
+    db.games.update_one({"_id": name}, {"$set": {"LookedAt": looked}}, upsert=True)
 
 
 def make_action(**fields):

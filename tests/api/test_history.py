@@ -247,9 +247,8 @@ def test_an_undo_is_found_by_its_spell_or_variable(staff, entries, player):
 
 def test_times_of_a_player_grow_whatever_the_clock_does(app, staff, entries, player, monkeypatch):
     clock = service(app, Storage).clock
-    times = iter([NOW, NOW, NOW - timedelta(hours=1), NOW + timedelta(seconds=1)])
-    monkeypatch.setattr(type(clock), "now", lambda _: next(times))
-    for _ in range(4):
+    for now in (NOW, NOW, NOW - timedelta(hours=1), NOW + timedelta(seconds=1)):
+        monkeypatch.setattr(type(clock), "now", lambda _, now=now: now)
         staff(GIVE, GIFT)
     quantities = [entry["Changes"][0]["After"]["Quantity"] for entry in entries()]
     assert quantities == sorted(quantities, reverse=True)
