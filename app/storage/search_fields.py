@@ -10,7 +10,8 @@ from app.core.naming import name_key, parse_guid
 from app.core.operations import object_arguments, object_fields
 from app.core.types import Document
 
-MOST_WORDS = 100
+# All of a reason, so that an erasure finds every name in it.
+MOST_WORDS = 250
 # The fields of a row of a batch that contain what was sent.
 ROW_TEXTS = ("Player", "Why", "Arguments", "Sent")
 _WORD = re.compile(r"\w+")

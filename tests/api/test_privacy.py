@@ -5,6 +5,7 @@ import logging
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import pytest
 from pymongo.errors import NetworkTimeout
@@ -234,6 +235,13 @@ def test_it_waits_for_a_plan_that_has_read_the_name_before(staff, app, erasures,
     staff(f"POST users/{person.id}/erase", CONFIRM)
     assert people.found_in(db) == []
     assert db.batch_rows.find_one({"Batch": batch["_id"]})["Player"] == "(erased)"
+
+
+def test_the_last_of_many_words_is_masked(staff, erase, person, db):
+    reason = f"{' '.join(map(chr, range(0x4E00, 0x4E00 + 240)))} {people.NAME}"
+    staff(GIVE, GIFT, X_Reason=quote(reason))
+    erase()
+    assert people.found_in(db) == []
 
 
 @pytest.mark.parametrize("name", [people.ITEM[:8], "Inventory"])
