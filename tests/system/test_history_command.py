@@ -191,7 +191,7 @@ def test_nobody_is_imported_who_is_erased_meanwhile(quartermaster, real_db, tmp_
         validated = bulk.batches
 
         def late(*arguments, record=record, validated=validated):
-            real_db.erasures.insert_one(record)
+            real_db.erasures.replace_one({"_id": record["_id"]}, record, upsert=True)
             return validated(*arguments)
 
         with monkeypatch.context() as patch:

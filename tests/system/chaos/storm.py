@@ -18,7 +18,7 @@ PLAYERS, CARELESS, CLIENTS, FOLLOWERS = 24, 6, 10, 3
 # How much each player has of the item that everybody gives and takes.
 SHARED = 50
 # By the name of an account its role; one without a role has all flags of Power.
-ACCOUNTS = {"keeper": None, "asker": "support", "first": "economy", "second": "economy"}
+ACCOUNTS = {"keeper": "administrator", "asker": "support", "first": "economy", "second": "economy"}
 FLAGS, PASSWORD = ("Api", "ApiPersonalInformation", "ApiUserManagement"), "secret"
 # For how long workers stand still in each storm; the last one counts for the rest.
 STOPPED_SECONDS, CLOCKS = (8, 30, 120), (3600, -3600, 86400, -30 * 86400)
