@@ -188,14 +188,14 @@ def test_nobody_is_imported_who_is_erased_meanwhile(quartermaster, real_db, tmp_
         ],
     )
     for record in records:
-        validated = bulk.batches
+        write_portion = bulk.Replacer._write_portion
 
-        def late(*arguments, record=record, validated=validated):
-            real_db.erasures.replace_one({"_id": record["_id"]}, record, upsert=True)
-            return validated(*arguments)
+        def late(*arguments, record=record, write_portion=write_portion):
+            real_db.erasures.insert_one(record)
+            return write_portion(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(bulk, "batches", late)
+            patch.setattr(bulk.Replacer, "_write_portion", late)
             refused = quartermaster("import", "players", file)
         assert (refused.exit_code, real_db.players.count_documents({})) == (1, 0)
         assert refused.stderr == "Error: This belongs to a person who is being erased.\n"
