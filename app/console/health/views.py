@@ -7,6 +7,7 @@ also has rows for a table.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -27,6 +28,8 @@ WIDTH, HEIGHT = 1000, 200
 GAP = 0.18
 # The number of colours for series.
 COLOURS = 8
+# An axis ends at one of these times a power of ten; the last one makes up for rounding.
+STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15)
 
 Points = Sequence[tuple[datetime, float]]
 
@@ -120,8 +123,12 @@ class Plot(NamedTuple):
 
 
 def top_of(values: Sequence[float]) -> float:
-    """Return the maximum of an axis: the largest value and some room above it, as two digits."""
-    return float(f"{1.1 * max(values, default=0):.1e}") or 1
+    """Return the maximum of an axis: a round number, with some room above the largest value."""
+    largest = 1.04 * max(values, default=0)
+    if largest <= 0:
+        return 1
+    magnitude = 10.0 ** math.floor(math.log10(largest))
+    return next(step * magnitude for step in STEPS if step * magnitude >= largest)
 
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
