@@ -125,7 +125,7 @@ locked: .venv/dev.stamp ## Install exactly the versions in requirements-dev.lock
 # In an environment of its own; of the tests, what takes seconds.
 ranges: .venv/dev.stamp ## Try the newest versions in the ranges of setup.cfg, which the lock files may not have yet
 	$(PYTHON) -m venv --clear .venv/ranges
-	$(BIN)/uv pip install --quiet --python .venv/ranges --requirement setup.cfg --extra test --extra dev
+	$(BIN)/uv pip install --quiet --python .venv/ranges --requirement setup.cfg --extra test --extra dev --extra docs
 	.venv/ranges/bin/mypy --cache-dir .venv/ranges/mypy
 	.venv/ranges/bin/python -m pytest -q -p no:cacheprovider -m 'not mongodb' tests/domain tests/api/test_items.py
 
