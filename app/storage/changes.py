@@ -167,11 +167,12 @@ class Changes:
     def decide(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Decision:
         """Decide a change, in a transaction of the caller, who then writes it."""
         reads, rule = self._checked(reads, rule)
-        return self.decide_on(self.read_for_change(key, reads), rule, intent)
+        document = self.read_for_change(key, reads)
+        self._entries.require_undoable(intent)
+        return self.decide_on(document, rule, intent)
 
     def decide_on(self, document: Document, rule: Rule, intent: Intent) -> Decision:
         """Apply a rule to a document as read; nothing is written yet."""
-        self._entries.require_undoable(intent)
         change = rule(document)
         found = list(differences(document, change.fields))
         update = update_of(document, change.fields, found)
@@ -304,11 +305,12 @@ class Changes:
         made. An error of the database concerns all of them.
         """
         documents, earlier = self.read_many(wanted), self._earlier_of(wanted)
+        refusals = self._entries.undo_refusals(one.intent for one in wanted)
         outcomes: list[Outcome] = []
         written: list[Decision] = []
         for one in wanted:
             document, entry = documents.get(one.id), earlier.get((one.id, one.intent.key))
-            outcome = _or_refusal(partial(self._decide_one, one, document, entry))
+            outcome = _or_refusal(partial(self._decide_one, one, document, entry, refusals))
             if isinstance(outcome, Decision):
                 if outcome.update:
                     written.append(outcome)
@@ -327,12 +329,17 @@ class Changes:
         return {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in found}
 
     def _decide_one(
-        self, one: Wanted, document: Document | None, earlier: Document | None
+        self,
+        one: Wanted,
+        document: Document | None,
+        earlier: Document | None,
+        refusals: Mapping[str, QuartermasterError],
     ) -> Decision | Applied:
         if earlier:
             return replay(earlier, one.intent)
         if document is None:
             raise NotFound(self._kind.name, one.id)
+        _require_undoable(one.intent, refusals)
         _, rule = self._checked(one.reads, one.rule)
         return self.decide_on(document, rule, one.intent)
 
@@ -349,11 +356,12 @@ class Changes:
         The documents, from read_many, are updated to the state that the changes would leave.
         """
         earlier = self._earlier_of(wanted)
+        refusals = self._entries.undo_refusals(one.intent for one in wanted)
         outcomes: list[Outcome] = []
         for one in wanted:
             document, entry = documents.get(one.id), earlier.get((one.id, one.intent.key))
             version = version_of(document) if document else None
-            change = _or_refusal(partial(self._judge_one, one, document, entry))
+            change = _or_refusal(partial(self._judge_one, one, document, entry, refusals))
             if isinstance(change, QuartermasterError):
                 outcomes.append(Outcome(change, version))
                 continue
@@ -363,16 +371,25 @@ class Changes:
         return outcomes
 
     def _judge_one(
-        self, one: Wanted, document: Document | None, earlier: Document | None
+        self,
+        one: Wanted,
+        document: Document | None,
+        earlier: Document | None,
+        refusals: Mapping[str, QuartermasterError],
     ) -> Change:
         if document is None:
             raise NotFound(self._kind.name, one.id)
         if earlier:
             replay(earlier, one.intent)
         else:
-            self._entries.require_undoable(one.intent)
+            _require_undoable(one.intent, refusals)
         _, rule = self._checked(one.reads, one.rule)
         return rule(document)
+
+
+def _require_undoable(intent: Intent, refusals: Mapping[str, QuartermasterError]) -> None:
+    if intent.undoes and intent.undoes["_id"] in refusals:
+        raise refusals[intent.undoes["_id"]]
 
 
 def _or_refusal(step: Callable[[], Result]) -> Result | QuartermasterError:

@@ -14,7 +14,7 @@ from pymongo.database import Database
 from pymongo.read_preferences import ReadPreference
 
 from app.core.changes import Applied, Intent
-from app.core.errors import AlreadyUndone, KeyReused, NotFound
+from app.core.errors import AlreadyUndone, KeyReused, NotFound, QuartermasterError
 from app.core.types import Document
 from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -98,17 +98,27 @@ class Entries:
         found = self._history.find({"IdempotencyKey": {"$in": wanted}}, REPLAYED)
         return list(found) if wanted else []
 
+    def undo_refusals(self, intents: Iterable[Intent]) -> dict[str, QuartermasterError]:
+        """Return by entry why changes cannot undo it: it was undone before, or is gone."""
+        wanted = {intent.undoes["_id"]: intent.undoes for intent in intents if intent.undoes}
+        if not wanted:
+            return {}
+        ids = [*wanted]
+        undos = self._history.find({"Undoes": {"$in": ids}}, ["Undoes"])
+        refusals: dict[str, QuartermasterError] = {
+            undo["Undoes"]: AlreadyUndone(undo["Undoes"], undo["_id"]) for undo in undos
+        }
+        there = {entry["_id"] for entry in self._history.find({"_id": {"$in": ids}}, ["_id"])}
+        for id_, entry in wanted.items():
+            # An event of the game is in a collection of its own.
+            if "Operation" in entry and id_ not in there:
+                refusals.setdefault(id_, NotFound("entry of history", id_))
+        return refusals
+
     def require_undoable(self, intent: Intent) -> None:
         """Raise if the entry that a change undoes was already undone, or is no longer there."""
-        undone = intent.undoes
-        if undone is None:
-            return
-        if undo := self._history.find_one({"Undoes": undone["_id"]}, ["_id"]):
-            raise AlreadyUndone(undone["_id"], undo["_id"])
-        # An event of the game is in a collection of its own.
-        is_entry = "Operation" in undone
-        if is_entry and not self._history.find_one({"_id": undone["_id"]}, ["_id"]):
-            raise NotFound("entry of history", undone["_id"])
+        for refusal in self.undo_refusals([intent]).values():
+            raise refusal
 
     def expiry_of(self, at: datetime) -> Document:
         """Return the expiry of an entry of this time, and of what expires with it; {}: never."""
