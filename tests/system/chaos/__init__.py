@@ -1,1 +1,0 @@
-"""Faults under load: what is broken, who works meanwhile, and what must hold."""

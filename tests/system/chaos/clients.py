@@ -27,9 +27,8 @@ CACHED_SECONDS = 5.0 + 2.0
 # What is too much to be given without a colleague.
 MUCH = 150
 # How often a client does what.
-ACTS = {"give": 20, "take": 15, "move_shared": 10, "transfer": 10, "undo": 10}
-ACTS |= {"give_careless": 10, "repeat_some": 15}
-ACTS |= {"delete": 4, "run_batch": 3, "decide": 5, "erase_person": 2}
+ACTS = {"give": 20, "take": 15, "move_shared": 10, "transfer": 10, "undo": 10, "decide": 5}
+ACTS |= {"give_careless": 10, "repeat_some": 15, "delete": 4, "run_batch": 3, "erase_person": 2}
 # What a caller was told; entry is the id in history.
 Answer = namedtuple("Answer", "status body entry is_replayed retry_after", defaults=(None,) * 4)
 
@@ -53,10 +52,10 @@ class Caller(threading.Thread):
     def try_once(self, service, method, path, body=None, key=None, token=None, reason=None):
         """Send a request once; path is one of the API's, unless it begins with a slash."""
         headers = {"Authorization": f"Bearer {token or self.token}"}
+        headers["Content-Type"] = "application/json"
         headers |= {"Idempotency-Key": key} if key else {}
         headers |= {"X-Reason": reason} if reason else {}
-        if body is not None:
-            body, headers["Content-Type"] = json.dumps(body), "application/json"
+        body = None if body is None else json.dumps(body)
         began, answer = time.monotonic(), Answer(BROKEN)
         connection = service.connect(LATEST_SECONDS)
         with suppress(OSError, http.client.HTTPException), closing(connection):
@@ -151,12 +150,6 @@ class Caller(threading.Thread):
         self.ledger.approvals[id_] = player, item, MUCH, None
         return id_
 
-    def create_key(self):
-        """Create a key; return its id and its secret, which is lost with an answer."""
-        body = {"Name": f"key {guid()[:8]}", "Scopes": ["items.move", "players.read"]}
-        made = self.ask("POST", "keys", body)
-        return (made.body["Id"], made.body["Key"]) if made.status == 200 else self.create_key()
-
     def erase(self, name, user, *characters):
         erased = self.ask("POST", f"users/{user}/erase", {"Confirm": name}, guid())
         self.expect(erased.status in {200, *AGAIN}, "erase", erased)
@@ -176,8 +169,8 @@ class Worker(Caller):
         self._asker, *self._others = [Caller(world, who) for who in ("asker", "first", "second")]
 
     def act(self):
-        (act,) = self.rng.choices(list(ACTS), ACTS.values())
-        getattr(self, act)(*self.rng.sample(self.world.players, 2))
+        act = getattr(self, self.rng.choices([*ACTS], ACTS.values())[0])
+        act(*self.rng.sample(self.world.players, 2))
 
     def give(self, player, _=None):
         answer = self._move("give", player, self.rng.randint(1, 9), self._item)
@@ -209,8 +202,8 @@ class Worker(Caller):
     def undo(self, player, _):
         pair, held = (player, self._item), self._held[player, self._item]
         if entry := self.give(player).entry:
-            items = {pair: held - self._held[pair]}
-            self._make("undo", player, items, f"history/{entry}/undo", {})
+            given = self._held[pair] - held
+            self._make("undo", player, {pair: -given}, f"history/{entry}/undo", {})
 
     def repeat_some(self, *_):
         if self._recent:
@@ -323,13 +316,11 @@ class Follower(Caller):
         self._after, self.seen = "", array("q")
 
     def act(self):
-        events = [None]
-        while events:
-            page = self.ask("GET", f"events?pageSize=100&after={self._after}")
-            self.expect(page.status in {200, *AGAIN}, page)
-            events = page.body["Values"] if page.status == 200 else []
-            self.seen.extend(hash(event["Id"]) for event in events)
-            self._after = page.body["Next"] if events else self._after
+        path = "events?pageSize=100&after="
+        while (page := self.ask("GET", path + self._after)).status == 200 and page.body["Values"]:
+            self.seen.extend(hash(event["Id"]) for event in page.body["Values"])
+            self._after = page.body["Next"]
+        self.expect(page.status in {200, *AGAIN}, page)
 
 
 class CarelessGame(threading.Thread):

@@ -1,7 +1,4 @@
-"""What breaks: a network of machines, MongoDB servers, and services with workers.
-
-Each machine is a network namespace on one bridge, and a dropped packet is a rule of its receiver.
-"""
+"""What breaks: a network of machines (namespaces on a bridge), MongoDB servers, and services."""
 
 import http.client
 import os
@@ -32,15 +29,14 @@ TIMES = {"electionTimeoutMillis": 5000, "catchUpTimeoutMillis": 2000}
 TIMES |= {"heartbeatIntervalMillis": 300, "heartbeatTimeoutSecs": 2}
 OPTIONS = ["--replSet=chaos", "--nounixsocket", "--wiredTigerCacheSizeGB=0.25", "--oplogSize=512"]
 # With test commands, a primary can be told to stall.
-PARAMETERS = ("enableTestCommands=1", "diagnosticDataCollectionEnabled=false")
-for parameter in (*PARAMETERS, f"transactionLifetimeLimitSeconds={LIFETIME}"):
-    OPTIONS += ["--setParameter", parameter]
+PARAMETERS = ["enableTestCommands=1", f"transactionLifetimeLimitSeconds={LIFETIME}"]
+PARAMETERS += ["diagnosticDataCollectionEnabled=false"]
+OPTIONS += [f"--setParameter={one}" for one in PARAMETERS]
 DIRECT = {"directConnection": True, "serverSelectionTimeoutMS": 1000, "timeoutMS": 3000}
 SETTINGS = {"ENV": "production", "SECRET_KEY": "a secret that only the storms use: 32+ long"}
 SETTINGS |= {"MAX_REQUESTS": "0", "LOG_LEVEL": "WARNING", "CONSOLE": "0"}
 # Production listens beyond the loopback only for a proxy. A storm lasts longer than a token.
 SETTINGS |= {"TRUSTED_PROXIES": "1", "ACCESS_TOKEN_SECONDS": "864000"}
-
 # A machine: the namespace and the address of whatever runs on it.
 Node, INSIDE = namedtuple("Node", "namespace address"), ("ip", "netns", "exec")
 
@@ -55,10 +51,9 @@ def network(ending, count):
     subnet = random.choice([one for one in subnets if f"{one}." not in taken])
     nodes = [Node(f"{PREFIX}{os.getpid()}-{n}", f"{subnet}.{n}") for n in range(1, count + 1)]
     bridge = f"qm{subnet.replace('.', '-')}"
-    _ip(f"link add {bridge} type bridge")
+    _ip(f"link add {bridge} up type bridge")
     ending.callback(_ip, f"link del {bridge}")
     _ip(f"address add {subnet}.254/24 dev {bridge}")
-    _ip(f"link set {bridge} up")
     for number, (name, address) in enumerate(nodes):
         _ip(f"netns add {name}")
         ending.callback(_remove, name)
@@ -130,11 +125,9 @@ class ReplicaSet:
 
     def primary(self, than=None):
         """Return the primary, perhaps another one than the former, when there is one."""
-        wait_until(lambda: any(member.state() == PRIMARY for member in self.others(than)))
-        return next(member for member in self.others(than) if member.state() == PRIMARY)
-
-    def others(self, than):
-        return [member for member in self.members if member is not than]
+        others = [member for member in self.members if member is not than]
+        wait_until(lambda: any(member.state() == PRIMARY for member in others))
+        return next(member for member in others if member.state() == PRIMARY)
 
     def wait(self):
         """Wait until the set is whole: a primary, and all others following it."""
@@ -160,7 +153,10 @@ class ReplicaSet:
     def split(self, near, far):
         """Cut the primary and a machine off from the others, and from another machine."""
         primary = self.primary()
-        here, there = [primary.node, near], [far, *(m.node for m in self.others(primary))]
+        here, there = (
+            [primary.node, near],
+            [far, *(m.node for m in self.members if m is not primary)],
+        )
         pairs = [*product(here, there), *product(there, here)]
         for verb in ("add", "del"):
             for sender, receiver in pairs:

@@ -58,7 +58,8 @@ class World:
         self.crowd = [*self.players, *(player["_id"] for player in self.add_players(rows))]
 
     def say(self, text):
-        print(f"{time.monotonic() - self._began:6.0f} s  {text}", flush=True)
+        seconds, complaints = time.monotonic() - self._began, len(self.ledger.complaints)
+        print(f"{seconds:6.0f} s  {text}; {complaints} complaints", flush=True)
 
     def add_account(self, name, role=None):
         """Add an account, and sign in; return its id."""
@@ -117,7 +118,10 @@ class Storm:
             time.sleep(20 if writes > 10_000 else 2)
 
     def break_everything(self, number, wanted=()):
-        """Let each fault happen once, or those that are wanted."""
+        """Let each fault happen once under load, or those that are wanted.
+
+        Each client sees whether it is served again.
+        """
         replicas, seconds = self.world.replicas, STOPPED_SECONDS[min(number, 2)]
         one, other = self.world.services[:: -1 if number % 2 else 1]
         for name, fault, *arguments in (
@@ -130,17 +134,10 @@ class Storm:
             ("two-way split", self._split, min(seconds, 10)),
         ):
             if name in (wanted or name):
-                self._inject(name, fault, *arguments)
-
-    def _inject(self, name, fault, *arguments):
-        """Let something break under load, and wait until the servers are whole again.
-
-        Each client sees whether it is served again.
-        """
-        fault(*arguments)
-        self.world.replicas.wait()
-        self.world.faults[name] += 1
-        self.world.say(name)
+                fault(*arguments)
+                replicas.wait()
+                self.world.faults[name] += 1
+                self.world.say(name)
 
     def _split(self, seconds):
         with self.world.split() as former:
