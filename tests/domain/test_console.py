@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.console.forms.submissions import api_path, curl
 from app.console.frame.pages import local, short_number, templates
 from app.console.frame.times import as_utc, utc_field, with_times
-from app.console.health.views import COLOURS, HEIGHT, WIDTH, Plot, top_of
+from app.console.health.views import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
 from app.console.history.sentences import (
     duration,
     ids_in,
@@ -30,7 +30,6 @@ from app.core.texts import short_text, words_of
 from app.players.items.domain import slot_records
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
-PLOT = Plot("t", "u", "")
 NAMES = {"potion": "Life Potion", "fire": "Fire Ball", "stage": "Quest Stage"}
 
 
@@ -149,29 +148,42 @@ def test_a_grid_shows_all_slots_and_what_would_become_of_them():
     ]
 
 
+def bars_of(categories, series):
+    """Return a plot, and its bars: the colour, the sides and the height of each."""
+    plot = bar_plot("t", "u", "", "h", categories, series)
+    bars = []
+    for colour, points in plot.shapes:
+        corners = [[float(number) for number in point.split(",")] for point in points]
+        xs, ys = zip(*corners, strict=True)
+        bars.append((colour, min(xs), max(xs), min(ys), max(ys)))
+    return plot, bars
+
+
+def height_of(bars):
+    return sum(bottom - top for *_, top, bottom in bars)
+
+
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
 def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
     categories = [str(n) for n in range(len(values))]
-    plot = PLOT.with_bars("h", categories, {"a": values, "b": values})
+    plot, bars = bars_of(categories, {"a": values, "b": values})
     assert bool(plot.rows) == any(values)
-    for bar in plot.bars:
-        assert bar.x >= 0
-        assert bar.x + bar.width <= WIDTH + 1e-6
-        assert bar.y >= -1e-6
-        assert bar.y + bar.height <= HEIGHT + 1e-6
-    heights = sum(bar.height for bar in plot.bars)
-    assert heights == pytest.approx(2 * sum(values) / plot.top * HEIGHT)
+    for _, left, right, top, bottom in bars:
+        assert 0 <= left <= right <= WIDTH
+        assert 0 <= top <= bottom <= HEIGHT
+    drawn = 2 * sum(values) / plot.top * HEIGHT
+    assert height_of(bars) == pytest.approx(drawn, abs=0.1 * len(bars))
 
 
 def test_no_two_series_have_one_colour_and_the_table_tells_all():
     series = {str(number): [number, 1] for number in range(14, 0, -1)}
-    plot = PLOT.with_bars("h", ["a", "b"], series)
+    plot, bars = bars_of(["a", "b"], series)
     assert plot.series == ["14", "13", "12", "11", "10", "9", "8", "others"]
-    assert {bar.series for bar in plot.bars} == set(range(COLOURS))
-    assert sum(bar.height for bar in plot.bars) == pytest.approx((105 + 14) / plot.top * HEIGHT)
+    assert {colour for colour, *_ in bars} == set(range(COLOURS))
+    assert height_of(bars) == pytest.approx((105 + 14) / plot.top * HEIGHT, abs=1)
     assert plot.head == ["h", *series]
     assert [len(row) for row in plot.rows] == [15, 15]
-    few = PLOT.with_bars("h", ["a", "b"], dict(list(series.items())[:8]))
+    few, _ = bars_of(["a", "b"], dict(list(series.items())[:8]))
     assert few.series == ["14", "13", "12", "11", "10", "9", "8", "7"]
 
 
@@ -191,12 +203,12 @@ def test_an_axis_ends_above_its_largest_value_and_not_far_above(value):
 
 def test_a_gap_in_time_is_a_gap_in_the_line():
     points = [(NOW + timedelta(minutes=m), float(m)) for m in (0, 5, 10, 60, 65)]
-    end, gap = NOW + timedelta(hours=2), timedelta(minutes=15)
-    plot = PLOT.with_lines(NOW, end, {"a": points}, gap)
-    assert len(plot.lines) == 2
+    end = NOW + timedelta(hours=2)
+    plot = line_plot("t", "u", {"a": points}, end)
+    assert len(plot.shapes) == 2
     assert len(plot.rows) == 5
-    alone = PLOT.with_lines(NOW, end, {"a": points[:1]}, gap)
-    assert len(alone.lines[0][1]) == 2
+    alone = line_plot("t", "u", {"a": points[:1]}, end)
+    assert len(alone.shapes[0][1]) == 2
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,13 @@ COLOURS = 8
 # An axis ends at one of these times a power of ten; the last one makes up for rounding.
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15)
 
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+HOURS = 24
+# A worker that is replaced may miss an interval.
+LONGEST_GAP = 3 * INTERVAL
+QUIET = "No data yet. The first samples appear within five minutes."
+
 Points = Sequence[tuple[datetime, float]]
-
-
-class Bar(NamedTuple):
-    """A rectangle of a series, in the units of the SVG."""
-
-    series: int
-    x: float
-    y: float
-    width: float
-    height: float
 
 
 class Plot(NamedTuple):
@@ -52,74 +48,91 @@ class Plot(NamedTuple):
     # The text if there is nothing to draw.
     empty: str
     # The names of the series; the index is the colour.
-    series: Sequence[str] = ()
-    bars: Sequence[Bar] = ()
-    # Points of the SVG by series; a gap in time begins another line.
-    lines: Sequence[tuple[int, Sequence[str]]] = ()
-    top: float = 1
+    series: Sequence[str]
+    # The SVG element of the shapes.
+    element: str
+    # Points of the SVG, each shape with the colour of its series.
+    shapes: Sequence[tuple[int, list[str]]]
+    top: float
     # Texts, or times that a page shows as hours and minutes.
-    labels: Sequence[str | datetime] = ()
-    head: Sequence[str] = ()
+    labels: Sequence[str | datetime]
+    head: Sequence[str]
     # Empty: there is nothing to draw.
-    rows: Sequence[Sequence[str | datetime]] = ()
+    rows: Sequence[Sequence[str | datetime]]
 
-    def with_bars(
-        self, head: str, categories: Sequence[str | datetime], series: Mapping[str, Sequence[int]]
-    ) -> Plot:
-        """Return a plot of stacked bars for each category, the first series lowest.
 
-        Series without a colour of their own are drawn as others; the table lists each.
-        """
-        names, last = list(series), len(categories) - 1
-        stacks = list(zip(*series.values(), strict=True))
-        top, width = top_of([sum(values) for values in stacks]), WIDTH / max(1, len(categories))
-        bars = []
-        for place, values in enumerate(stacks):
-            end = 0
-            for number, value in enumerate(values):
-                end += value
-                x, y = (place + GAP / 2) * width, HEIGHT * (1 - end / top)
-                colour, height = min(number, COLOURS - 1), HEIGHT * value / top
-                if value:
-                    bars.append(Bar(colour, x, y, width * (1 - GAP), height))
-        spread = [categories[round(last * part / 4)] for part in range(5)] if last > 5 else ()
-        rows = zip(categories, stacks, strict=True)
-        return self._replace(
-            series=names if len(names) <= COLOURS else [*names[: COLOURS - 1], "others"],
-            bars=bars,
-            top=top,
-            labels=spread or categories,
-            head=[head, *names],
-            rows=[[name, *(f"{n:,}" for n in values)] for name, values in rows if any(values)],
-        )
+def bar_plot(
+    title: str,
+    unit: str,
+    empty: str,
+    head: str,
+    categories: Sequence[str | datetime],
+    series: Mapping[str, Sequence[int]],
+) -> Plot:
+    """Return a plot of stacked bars for each category, the first series lowest.
 
-    def with_lines(
-        self, begin: datetime, end: datetime, series: Mapping[str, Points], longest_gap: timedelta
-    ) -> Plot:
-        """Return a plot with a line for each series; gaps longer than longest_gap stay open."""
-        by_time = [dict(points) for points in series.values()]
-        top = top_of([value for values in by_time for value in values.values()])
-        lines: list[tuple[int, list[str]]] = []
-        for number, points in enumerate(series.values()):
-            former = None
-            for at, value in points:
-                x, y = (at - begin) / (end - begin) * WIDTH, HEIGHT * (1 - value / top)
-                if former is None or at - former > longest_gap:
-                    # A point that stands alone is a short line.
-                    lines.append((number, [f"{max(0.0, x - 4):.1f},{y:.1f}"]))
-                lines[-1][1].append(f"{x:.1f},{y:.1f}")
-                former = at
-        return self._replace(
-            series=list(series),
-            lines=lines,
-            top=top,
-            labels=[begin + (end - begin) * part / 4 for part in range(5)],
-            head=["Time", *series],
-            rows=[
-                [at, *(f"{values[at]:,.4g}" if at in values else "" for values in by_time)]
-                for at in sorted({at for values in by_time for at in values})
-            ],
-        )
+    Series without a colour of their own are drawn as others; the table lists each.
+    """
+    names, last = list(series), len(categories) - 1
+    stacks = list(zip(*series.values(), strict=True))
+    top, width = top_of([sum(values) for values in stacks]), WIDTH / max(1, len(categories))
+    bars = []
+    for place, values in enumerate(stacks):
+        left, right = (place + GAP / 2) * width, (place + 1 - GAP / 2) * width
+        bottom: float = HEIGHT
+        for number, value in enumerate(values):
+            y = bottom - HEIGHT * value / top
+            sides = [f"{left:.1f},{bottom:.1f}", f"{left:.1f},{y:.1f}"]
+            sides += [f"{right:.1f},{y:.1f}", f"{right:.1f},{bottom:.1f}"]
+            if value:
+                bars.append((min(number, COLOURS - 1), sides))
+            bottom = y
+    # Without any series, there are no stacks.
+    rows = zip(categories, stacks, strict=False)
+    return Plot(
+        title,
+        unit,
+        empty,
+        series=names if len(names) <= COLOURS else [*names[: COLOURS - 1], "others"],
+        element="polygon",
+        shapes=bars,
+        top=top,
+        labels=[categories[round(last * n / 4)] for n in range(5)] if last > 5 else categories,
+        head=[head, *names],
+        rows=[[name, *(f"{n:,}" for n in values)] for name, values in rows if any(values)],
+    )
+
+
+def line_plot(title: str, unit: str, series: Mapping[str, Points], end: datetime) -> Plot:
+    """Return a plot of a day with a line for each series; longer gaps stay open."""
+    begin = end - DAY
+    by_time = [dict(points) for points in series.values()]
+    top = top_of([value for values in by_time for value in values.values()])
+    lines: list[tuple[int, list[str]]] = []
+    for number, points in enumerate(series.values()):
+        former = None
+        for at, value in points:
+            x, y = (at - begin) / DAY * WIDTH, HEIGHT * (1 - value / top)
+            if former is None or at - former > LONGEST_GAP:
+                # A point that stands alone is a short line.
+                lines.append((number, [f"{max(0.0, x - 4):.1f},{y:.1f}"]))
+            lines[-1][1].append(f"{x:.1f},{y:.1f}")
+            former = at
+    return Plot(
+        title,
+        unit,
+        QUIET,
+        series=list(series),
+        element="polyline",
+        shapes=lines,
+        top=top,
+        labels=[begin + DAY * part / 4 for part in range(5)],
+        head=["Time", *series],
+        rows=[
+            [at, *(f"{values[at]:,.4g}" if at in values else "" for values in by_time)]
+            for at in sorted({at for values in by_time for at in values})
+        ],
+    )
 
 
 def top_of(values: Sequence[float]) -> float:
@@ -131,13 +144,6 @@ def top_of(values: Sequence[float]) -> float:
     return next(step * magnitude for step in STEPS if step * magnitude >= largest)
 
 
-DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-HOURS = 24
-# A worker that is replaced may miss an interval.
-LONGEST_GAP = 3 * INTERVAL
-QUIET = "No data yet. The first samples appear within five minutes."
-
-
 @blp.get("/health")
 @required(Permission.HEALTH_READ)
 def show_health() -> Response:
@@ -146,13 +152,15 @@ def show_health() -> Response:
     began = time.perf_counter()
     storage.ping()
     answer_ms = (time.perf_counter() - began) * 1000
-    makers = (changes_plot, requests_plot, latency_plot)
     return render(
         "health/health.html",
         hour=hour,
         p50=quantile(hour, 0.5),
         p99=quantile(hour, 0.99),
-        plots=[online_plot(taken), levels_plot(), *(make(taken) for make in makers)],
+        plots=[
+            *(online_plot(taken), levels_plot()),
+            *(changes_plot(taken), requests_plot(taken), latency_plot(taken)),
+        ],
         database=storage.describe(),
         answer_ms=answer_ms,
         build=metrics.BUILD.labels,
@@ -166,14 +174,10 @@ def samples_of_day() -> Sequence[Document]:
     return samples.since(interval_of(samples.now()) - DAY)
 
 
-def lines_of_day(title: str, unit: str, series: Mapping[str, Points]) -> Plot:
-    now = samples.now()
-    return Plot(title, unit, QUIET).with_lines(now - DAY, now, series, LONGEST_GAP)
-
-
 def online_plot(taken: Sequence[Document]) -> Plot:
     points = [(sample["_id"], whole(sample["Online"]) or 0) for sample in taken]
-    return lines_of_day("Players online over the last day", "players", {"online": points})
+    series = {"online": points}
+    return line_plot("Players online over the last day", "players", series, samples.now())
 
 
 def levels_plot() -> Plot:
@@ -181,8 +185,8 @@ def levels_plot() -> Plot:
     last = max(levels, default=0)
     span = range(1, last + 1) if last <= 200 else sorted(levels)
     counts = [levels.get(level, 0) for level in span]
-    plot = Plot("Players by level", "players", QUIET)
-    return plot.with_bars("Level", [str(level) for level in span], {"players": counts})
+    names = [str(level) for level in span]
+    return bar_plot("Players by level", "players", QUIET, "Level", names, {"players": counts})
 
 
 def changes_plot(taken: Sequence[Document]) -> Plot:
@@ -193,10 +197,10 @@ def changes_plot(taken: Sequence[Document]) -> Plot:
         hour = (sample["_id"] - begin) // HOUR
         for operation, count in sample.get("Changes", {}).items() if hour >= 0 else ():
             counts.setdefault(operation, [0] * HOURS)[hour] += count
-    most_first = dict(sorted(counts.items(), key=lambda item: -sum(item[1])))
+    series = dict(sorted(counts.items(), key=lambda item: -sum(item[1])))
     hours = [begin + HOUR * number for number in range(HOURS)]
-    plot = Plot("Changes per hour", "changes", "No changes in the last day.")
-    return plot.with_bars("Hour", hours, most_first or {"changes": [0] * HOURS})
+    empty = "No changes in the last day."
+    return bar_plot("Changes per hour", "changes", empty, "Hour", hours, series)
 
 
 def requests_plot(taken: Sequence[Document]) -> Plot:
@@ -205,7 +209,7 @@ def requests_plot(taken: Sequence[Document]) -> Plot:
         field.lower(): [(one["_id"], (whole(one.get(field)) or 0) / minutes) for one in taken]
         for field in ("Requests", "Failures")
     }
-    return lines_of_day("Requests per minute, and failures (5xx)", "a minute", series)
+    return line_plot("Requests per minute, and failures (5xx)", "a minute", series, samples.now())
 
 
 def latency_plot(taken: Sequence[Document]) -> Plot:
@@ -215,4 +219,4 @@ def latency_plot(taken: Sequence[Document]) -> Plot:
         for name, share in (("median", 0.5), ("p95", 0.95)):
             if (bound := quantile(traffic, share)) is not None:
                 series[name].append((sample["_id"], bound * 1000))
-    return lines_of_day("Latency of requests", "ms", series)
+    return line_plot("Latency of requests", "ms", series, samples.now())

@@ -12,7 +12,7 @@ from app.auth import guard
 from app.catalogue.store import objects
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
-from app.console.health.views import Plot
+from app.console.health.views import Plot, bar_plot
 from app.core.errors import Invalid
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission
@@ -28,8 +28,10 @@ from app.users.moderation import IMPOSE, LIFT
 DAY, UTC, ZONES = timedelta(days=1), ZoneInfo("UTC"), available_timezones()
 DEFAULT_DAYS, MOST_DAYS, MOST_ROWS = 28, 366, 50
 PENALTIES = {
-    **{"bans": IMPOSE[BAN], "bans lifted": LIFT[BAN]},
-    **{"mutes": IMPOSE[MUTE], "mutes lifted": LIFT[MUTE]},
+    "bans": IMPOSE[BAN],
+    "bans lifted": LIFT[BAN],
+    "mutes": IMPOSE[MUTE],
+    "mutes lifted": LIFT[MUTE],
 }
 MOVES = {"Given": [GIVE.name, GIVE_BACK.name], "Taken": [TAKE.name]}
 SUMS = ("Changes", *MOVES)
@@ -97,7 +99,10 @@ def plots_of(days: list[date], period: Period, zone: ZoneInfo) -> list[Plot]:
         plots["Bans and mutes", "users"] = counts
     names = [day.isoformat() for day in days]
     return [
-        Plot(title, unit, "Nothing in this period.").with_bars(
+        bar_plot(
+            title,
+            unit,
+            "Nothing in this period.",
             "Day",
             names,
             {label: [counts.get(day, 0) for day in names] for label, counts in series.items()},
@@ -123,24 +128,25 @@ def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
     names = objects.names_of(one["_id"].get("Item") for one in moved)
     times = {"from": iso(period.begin), "to": iso(period.end)}
     # By the path of their changes in history.
-    rows: dict[str, dict[str, Document]] = {"person": {}, "key": {}, "item": {}}
+    tables: dict[str, dict[str, Document]] = {"person": {}, "key": {}, "item": {}}
+
+    def add(part: str, name: str, one: Document, **who: str) -> None:
+        path = path_to("history", **who, **times)
+        row: Document = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
+        row = tables[part].setdefault(path, row)
+        for total in SUMS:
+            row[total] += whole(one[total]) or 0
+
     for one in moved:
         user, key, item = (one["_id"].get(name) for name in ("User", "Key", "Item"))
         person = str(one["Name"] or user or "unknown")
-        path = path_to("history", by=user, **times)
-        parts = [("person", person, path)]
+        add("person", person, one, by=user)
         if key:
-            path = path_to("history", by=user, key=key, **times)
-            parts.append(("key", f"{key} ({person})", path))
+            add("key", f"{key} ({person})", one, by=user, key=key)
         if isinstance(item, str):
-            parts.append(("item", name_of(item, names), path_to("history", item=item, **times)))
-        for part, label, path in parts:
-            row: Document = {"Name": label, "Path": path, **dict.fromkeys(SUMS, 0)}
-            row = rows[part].setdefault(path, row)
-            row |= {name: row[name] + (whole(one[name]) or 0) for name in SUMS}
-    tables = []
-    for part, found in rows.items():
-        shown = sorted(found.values(), key=lambda row: (-row["Changes"], row["Name"]))
-        left = max(0, len(shown) - MOST_ROWS)
-        tables.append({"Part": part, "Rows": shown[:MOST_ROWS], "Left": left})
-    return tables
+            add("item", name_of(item, names), one, item=item)
+    shown = []
+    for part, found in tables.items():
+        rows = sorted(found.values(), key=lambda row: (-row["Changes"], row["Name"]))
+        shown.append({"Part": part, "Rows": rows[:MOST_ROWS], "Left": len(rows) - MOST_ROWS})
+    return shown
