@@ -258,7 +258,13 @@ COLOUR = {"A": 255, "R": 255, "G": 200, "B": 0}
     ("fields", "subject", "colour", "told", "back"),
     [
         ({"to": ""}, ("world", None), None, "to everybody.", "/chat"),
-        ({"to": "everybody", "player": "Aladric"}, ("world", None), None, "to everybody.", "/chat"),
+        (
+            {"to": "everybody", "player": "Aladric"},
+            ("world", None),
+            None,
+            "to everybody.",
+            "/chat?to=everybody",
+        ),
         (
             {"to": "map", "mapid": "Ravenrock", "colour": "#ffc800"},
             ("map", None),

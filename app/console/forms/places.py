@@ -26,7 +26,7 @@ from app.console.frame.pages import (
 from app.console.session.doors import ask_for_proof
 from app.core.errors import Conflict, Invalid, NotFound
 from app.core.naming import Lookup, name_key
-from app.core.permissions import Permission, SignedIn
+from app.core.permissions import Need, Permission, SignedIn
 from app.game.actions.asking import Answer
 from app.history.access import UNDO, undo_arguments
 from app.history.access import page as history_page
@@ -68,7 +68,7 @@ class Place:
     # The kind of documents in history.
     kind: str = ""
     # The permissions to see it; none: it is about the caller's own account.
-    needs: tuple[Permission, ...] = ()
+    needs: tuple[Need, ...] = ()
     # The tabs that need further permissions.
     tab_needs: Mapping[str, tuple[Permission, ...]] = field(default_factory=dict)
     # Whether it is about the caller's own account, which is then the first variable.

@@ -12,7 +12,7 @@ from marshmallow.validate import Length, Regexp
 from app.core.operations import batch_operations
 from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
-from app.http.fields import Guid, Integer, Text
+from app.http.fields import Flag, Guid, Integer, Text
 from app.http.lists import OneOf
 from app.players.items.schemas import QUANTITY_MAX
 from app.users.api_keys.schemas import KeyArgs, RotateArgs
@@ -45,8 +45,14 @@ class BatchForPlayers(BatchOperation):
 class LetterForm(LetterArgs):
     """A letter with one item at most."""
 
-    itemid = Guid()
+    itemid = Guid(load_default=None)
     quantity = Integer(1, QUANTITY_MAX, load_default=1)
+
+    @post_load
+    def as_sent(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Return the body of the API."""
+        item = {"ItemId": data["itemid"], "Quantity": data["quantity"]}
+        return {"Message": data["Message"], "Items": [item] if data["itemid"] else []}
 
 
 class NewPassword(Schema):
@@ -97,7 +103,8 @@ class ChatForm(ChatArgs):
 
     to = OneOf(EVERYBODY, MAP, PLAYER, load_default=EVERYBODY)
     mapid = Guid()
-    player = Text(load_default="")
+    player = Text()
+    coloured = Flag(load_default=False)
     colour = Text(
         load_default=COLOUR,
         validate=Regexp(r"#[0-9a-fA-F]{6}\Z", error="Must be a colour, such as #ffc800."),
@@ -108,3 +115,10 @@ class ChatForm(ChatArgs):
         needed = {MAP: "mapid", PLAYER: "player"}.get(data["to"])
         if needed and not data.get(needed, "").strip():
             raise ValidationError("Is required.", needed)
+
+    @post_load
+    def as_sent(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Return what the API takes, and the listeners."""
+        parts = bytes.fromhex(data["colour"][1:])
+        color = {"A": 255, **dict(zip("RGB", parts, strict=True))}
+        return {**data, "Color": color} if data["coloured"] else data

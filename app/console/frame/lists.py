@@ -15,9 +15,11 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from app.auth import guard
-from app.console.forms.declared import Field
+from app.console.forms.declared import Field, Form, Target
 from app.console.forms.object_names import plain
-from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, render, required
+from app.console.forms.places import Place
+from app.console.forms.submissions import forms_on
+from app.console.frame.pages import HEADERS, PAGE_SIZE, PREFIX, blp, render, required
 from app.console.frame.times import iso
 from app.core.errors import QuartermasterError
 from app.core.naming import SEARCH_LENGTH, name_key
@@ -87,14 +89,18 @@ class ListPage:
     about: Callable[..., dict[str, Any]] = lambda *_, **__: {}
     # Whether its page shows why a filter was refused; otherwise that gets an error page.
     shows_refusal: bool = False
+    # The forms beside the list, and their target, by the path of the page.
+    forms: tuple[Form, ...] = ()
+    target: Callable[[str], Target] = Target
 
     def __post_init__(self) -> None:
         """Add the views of its page, if it has one of its own, and of its file."""
-        views = {"": self.show} if self.template else {}
-        views |= {".csv": self.download} if self.columns else {}
-        for suffix, view in views.items():
-            path = f"{self.path}{suffix}"
-            blp.add_url_rule(path, re.sub(r"\W+", "_", path), required(*self.needs)(view))
+        if self.template:
+            Place(self.path, {"": self.forms}, self.show, needs=self.needs)
+        if self.columns:
+            path = f"{self.path}.csv"
+            view = required(*self.needs)(self.download)
+            blp.add_url_rule(path, re.sub(r"\W+", "_", path), view)
 
     def wanted(self) -> dict[str, str]:
         """Return the filters in the query; one with a default ignores an unknown value."""
@@ -122,9 +128,9 @@ class ListPage:
         return listed._replace(values=part.values, next=cursors.write(part.next), total=total)
 
     def show(self, **place: Any) -> Response:
-        found = self.find(**place)
+        found, forms = self.find(**place), forms_on(self.forms, self.target(f"{PREFIX}{self.path}"))
         about = self.about(found, **place)
-        return render(self.template, found.status, found=found, **about)
+        return render(self.template, found.status, found=found, forms=forms, **about)
 
     def download(self, **place: Any) -> Response:
         shown: Columns = self.columns() if callable(self.columns) else self.columns or {}

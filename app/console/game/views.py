@@ -50,8 +50,6 @@ from app.http.parser import load
 from app.players.store import players
 
 ARGUMENTS = ActionListArgs()
-KIND_OPTIONS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
-ACTIONS_SHOWN = 20
 # A server that has not polled for so long was removed.
 SERVERS_SHOWN_FOR = timedelta(days=1)
 
@@ -68,22 +66,21 @@ ACTIONS = ListPage(
     search,
     COLUMNS,
     (
-        Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
+        Field(
+            "kind",
+            "What",
+            type="select",
+            options=lambda: {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}},
+        ),
         Field("player", "Player", suggest="player"),
         Field("user", "User"),
     ),
     shows_refusal=True,
 )
-MESSAGES = ListPage(
-    "/chat",
-    (Permission.GAME_ACT,),
-    lambda wanted, size: search({"kind": "chat", **wanted}, size),
-    COLUMNS,
-)
 
 
 def show_game() -> Response:
-    found = ACTIONS.find(ACTIONS_SHOWN) if sees_actions() else None
+    found = ACTIONS.find() if sees_actions() else None
     return render(
         "game/game.html",
         found and found.status,
@@ -94,7 +91,6 @@ def show_game() -> Response:
         online=players.count_online(),
         plot=online_plot(samples_of_day()),
         found=found,
-        actions=found.values if found else [],
         entries=last_changes(),
         curls={
             "actions": get_curl("actions", **(found.wanted if found else {})),
@@ -142,22 +138,7 @@ def get_curl(*path: str, **query: str) -> str:
     return curl(base, "GET", f"{api_path(*path)}{'?' if text else ''}{text}")
 
 
-def chat_page() -> Response:
-    found = MESSAGES.find()
-    values = {name: plain(request.args.get(name, "")) for name in ("to", "mapid", "player")}
-    return render(
-        "game/chat.html",
-        actions=found.values,
-        next=found.next,
-        game_looks=actions.is_game_looking(),
-        forms=forms_on([SAY], Target(path_to("chat"), values=values)),
-    )
-
-
 IN_THE_GAME = "In the game"
-WITHDRAWN = "Until the game takes it, you can withdraw it."
-# The kinds of listeners, and the field that selects one.
-TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
 LABELS = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
 
 
@@ -221,18 +202,6 @@ MESSAGE = Form(
 )
 
 
-def letter_body(sent: Submission) -> Document:
-    """Return the body for the API: the message, and the item if one is chosen."""
-    body = sent.typed_body() or {}
-    item = {"ItemId": body.get("itemid"), "Quantity": body.get("quantity", 1)}
-    return {"Message": body["Message"], "Items": [item] if item["ItemId"] else []}
-
-
-def deliver(key: Lookup, _: Document) -> Answer:
-    sent: Any = submitted()
-    return send_letter(key, letter_body(sent))
-
-
 SEND_LETTER = replace(
     MESSAGE,
     title="Send a letter…",
@@ -243,11 +212,14 @@ SEND_LETTER = replace(
         Field("quantity", "Quantity", value=1, is_required=False),
     ),
     name="letter",
-    act=deliver,
+    act=send_letter,
     api="POST /api/v1/players/<key>/letters",
-    about=lambda target: [f"{target.name} gets it, with the item, when online. {WITHDRAWN}"],
+    about=lambda target: [
+        f"{target.name} gets it, with the item, when online. Until the game takes it, you can "
+        "withdraw it."
+    ],
     schema=LetterForm(),
-    body=letter_body,
+    body=lambda sent: sent.args or {"Message": sent.value("Message"), "Items": []},
     asks_reason=True,
 )
 WITHDRAW = Form(
@@ -281,24 +253,19 @@ RESTART_GAME = Form(
 )
 
 
-def listeners(args: Document) -> Recipient:
+def say(args: Document) -> Answer:
+    whom = WORLD
     if args["to"] == PLAYER:
-        return player_subject(Lookup.parse(plain(args["player"])))
-    return map_subject(args["mapid"]) if args["to"] == MAP else WORLD
+        whom = player_subject(Lookup.parse(plain(args["player"])))
+    if args["to"] == MAP:
+        whom = map_subject(args["mapid"])
+    return ask("chat", whom, args)
 
 
 def chat_body(sent: Submission) -> Document:
     """Return the body for the API: the message, and the colour if one is chosen."""
-    body: Document = {"Message": sent.args.get("Message", sent.value("Message"))}
-    if sent.is_checked("coloured") and sent.args:
-        parts = bytes.fromhex(sent.args["colour"][1:])
-        body["Color"] = {"A": 255, **dict(zip("RGB", parts, strict=True))}
-    return body
-
-
-def say(args: Document) -> Answer:
-    sent: Any = submitted()
-    return ask("chat", listeners(args), chat_body(sent))
+    body = {"Message": sent.value("Message"), "Color": sent.args.get("Color")}
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def chat_api(sent: Submission) -> str:
@@ -306,11 +273,18 @@ def chat_api(sent: Submission) -> str:
     return f"POST /api/v1/chat/{paths.get(sent.value('to'), 'global')}"
 
 
+LISTENERS = ("to", "mapid", "player")
+
+
 def after_speaking(answer: Answer, sent: Submission) -> Response:
     """Redirect to the chat, with the same listeners for the next message."""
-    to = sent.args["to"]
-    chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
-    return done(answer, path_to("chat", to=to if chosen else None, **chosen))
+    chosen = {name: sent.value(name) for name in LISTENERS if name in sent.args}
+    return done(answer, path_to("chat", **chosen))
+
+
+def chat_target(path: str) -> Target:
+    values = {name: plain(request.args.get(name, "")) for name in LISTENERS}
+    return Target(path, values=values)
 
 
 SAY = Form(
@@ -330,7 +304,7 @@ SAY = Form(
         Group(
             "colour",
             (
-                Field("coloured", "Choose a colour", type="check"),
+                Field("coloured", "Choose a colour"),
                 Field("colour", "", value=COLOUR, type="color", html={"aria-label": "Colour"}),
             ),
         ),
@@ -349,4 +323,13 @@ SAY = Form(
 )
 Place("/game", {"": [RESTART_GAME]}, show_game, needs=(Permission.PLAYERS_READ,))
 Place("/game/<action_id>", {"": [WITHDRAW]}, show_action, needs=(Permission.GAME_ACT,))
-Place("/chat", {"": [SAY]}, chat_page, needs=(Permission.GAME_ACT,))
+ListPage(
+    "/chat",
+    (Permission.GAME_ACT,),
+    lambda wanted, size: search({"kind": "chat", **wanted}, size),
+    COLUMNS,
+    template="game/chat.html",
+    about=lambda _: {"game_looks": actions.is_game_looking()},
+    forms=(SAY,),
+    target=chat_target,
+)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from flask import Response
 
@@ -22,15 +21,12 @@ from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import (
-    LIMIT_NAMES,
     NAMES,
     RIGHTS,
     Permission,
     Rights,
     all_role_names,
     lacking,
-    limits_of,
-    permissions_of_role,
     role_names,
 )
 from app.core.types import Document
@@ -48,7 +44,7 @@ from app.users.staff.operations import (
     REMOVE_ROLE,
     SET_ROLES,
 )
-from app.users.staff.store import WAYS_IN, roles, staff
+from app.users.staff.store import WAYS_IN, has_way_in, roles, staff
 from app.users.store import users
 
 WEEK = timedelta(days=7)
@@ -56,43 +52,31 @@ READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Invitation", "Keys", "SecondFactor
 NEEDS = (Permission.STAFF_MANAGE,)
 
 
-def staff_page() -> Response:
-    return render(
-        "staff/list.html",
-        people=people(staff.walk(*READS)),
-        forms=forms_on([INVITE_FORM], Target(path_to("staff"))),
-    )
-
-
 def people(found: Iterable[Document]) -> list[Document]:
-    """Return accounts of staff as pages show them, with what they did this week."""
-    accounts = list(found)
-    since = users.now() - WEEK
-    did = history.count_by_author([user["_id"] for user in accounts], since)
-    weeks, known = {} if did is None else did, roles.all()
-    counted = {"IsCounted": did is not None}
-    return [{**person(user, known), **counted, "Week": weeks.get(user["_id"])} for user in accounts]
-
-
-def person(user: Document, known: Container[str]) -> Document:
-    """Return an account of staff as pages show it; a role that is not known was removed."""
-    keys, invitation = user.get("Keys"), user.get("Invitation")
-    used = [moment_of(key.get("LastUsedAt")) for key in keys.values()] if keys else []
-    until = moment_of(invitation.get("ExpiresAt")) if isinstance(invitation, dict) else None
-    return {
-        **public_staff(user),
-        "Name": text_of(user.get("Name")) or str(user["_id"]),
-        "Named": (named := [n if n in known else f"{n} (removed)" for n in role_names(user)]),
-        "Shown": [*all_role_names({"Power": user.get("Power")}), *named],
-        "Email": text_of(user.get("Email")),
-        "HasFactor": has_factor(user),
-        "LastSignIn": moment_of(user.get("LastSignInAt")),
-        "Keys": len(keys or ()),
-        "KeyUsed": max((at for at in used if at), default=None),
-        "IsInvited": user.get("PasswordHash") is None and not user.get("OpenId"),
-        "InvitedUntil": until if until and until > users.now() else None,
-        "IsPeer": guard.is_peer(user),
-    }
+    """Return accounts of staff as pages show them; a role that is not known was removed."""
+    accounts, known, now = list(found), roles.all(), users.now()
+    did = history.count_by_author([user["_id"] for user in accounts], now - WEEK)
+    shown = []
+    for user in accounts:
+        keys, invitation = user.get("Keys"), user.get("Invitation")
+        used = [moment_of(key.get("LastUsedAt")) for key in keys.values()] if keys else []
+        until = moment_of(invitation.get("ExpiresAt")) if isinstance(invitation, dict) else None
+        fields = {
+            "Name": text_of(user.get("Name")) or str(user["_id"]),
+            "Named": [n if n in known else f"{n} (removed)" for n in role_names(user)],
+            "Email": text_of(user.get("Email")),
+            "HasFactor": has_factor(user),
+            "LastSignIn": moment_of(user.get("LastSignInAt")),
+            "Keys": len(keys or ()),
+            "KeyUsed": max((at for at in used if at), default=None),
+            "IsInvited": not has_way_in(user),
+            "InvitedUntil": until if until and until > now else None,
+            "IsPeer": guard.is_peer(user),
+            # What they did this week; None if that was too much to count.
+            "Week": did and did[user["_id"]],
+        }
+        shown.append({**public_staff(user), **fields})
+    return shown
 
 
 def person_page(key: Lookup) -> Response:
@@ -100,73 +84,41 @@ def person_page(key: Lookup) -> Response:
     id_ = shown["Id"]
     changes = changes_of("user", id_, PAGE_SIZE)
     held = {f"{CHECKED}{name}": True for name in shown["Roles"]}
-    path = path_to("staff", id_)
-    target = Target(path, id_, shown["Name"], shown, changes["entries"], held)
-    titles = list(dict.fromkeys(form.card_title for form in PERSON_FORMS))
-    return render(
-        "staff/person.html",
-        person_shown=shown,
-        card_titles=titles,
-        forms=forms_on(PERSON_FORMS, target),
-        **changes,
-    )
+    target = Target(path_to("staff", id_), id_, shown["Name"], shown, changes["entries"], held)
+    return render("staff/person.html", one=shown, forms=forms_on(PERSON_FORMS, target), **changes)
 
 
 def listed_roles() -> list[Document]:
     held = [all_role_names(user) for user in staff.walk(*RIGHTS)]
     return [
         {
-            **{"Name": name, "Text": role_text(role), "Count": sum(name in one for one in held)},
+            "Name": name,
+            "Text": role_text(public_role(role)),
+            "Count": sum(name in one for one in held),
             "NeedsFactor": role.get("NeedsSecondFactor") is True,
         }
         for name, role in roles.all().items()
     ]
 
 
-def roles_page() -> Response:
-    forms = forms_on([CREATE], Target(path_to("roles")))
-    return render("staff/roles.html", roles=listed_roles(), forms=forms)
-
-
 def role_page(role: str) -> Response:
-    found = roles.get(role)
+    found, why = public_role(roles.get(role)), why_role_is_closed(role)
     changes = changes_of("role", role, PAGE_SIZE)
+    held = {f"{CHECKED}{permission}": True for permission in found["Permissions"]}
+    values = {**found, **found["Limits"], **held}
     path = path_to("roles", role)
-    why = why_role_is_closed(role)
-    target = Target(path, role, role, {"IsPeer": not why}, changes["entries"], role_values(found))
+    target = Target(path, role, role, {"IsPeer": not why}, changes["entries"], values)
     holders = [user for user in staff.walk("Name", *RIGHTS) if role in all_role_names(user)]
     return render(
         "staff/role.html",
         role=role,
         why=why,
-        found=public_role(found),
+        found=found,
         text=role_text(found),
         holders=[{"Id": user["_id"], "Name": text_of(user.get("Name"))} for user in holders],
         forms=forms_on([CHANGE, REMOVE], target),
         **changes,
     )
-
-
-def find_role(role: str) -> Found:
-    return Found(roles.get(role)["_id"], role)
-
-
-ListPage(
-    "/staff",
-    NEEDS,
-    lambda *_: CursorPage(people(staff.walk(*READS)), None),
-    columns(
-        "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
-        Roles=lambda one: ", ".join(one["Shown"]),
-        ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
-    ),
-)
-ListPage(
-    "/roles",
-    NEEDS,
-    lambda *_: CursorPage(listed_roles(), None),
-    columns("Name Text Count NeedsFactor"),
-)
 
 
 # The permissions in the order of a form, by what they are about.
@@ -198,11 +150,11 @@ LIMIT_TEXTS = ("{:,} at once", "{:,} items a day", "{:,} rows")
 
 def role_texts() -> dict[str, str]:
     """Return all roles with what they may do, in short."""
-    return {name: role_text(role) for name, role in roles.all().items()}
+    return {name: role_text(public_role(role)) for name, role in roles.all().items()}
 
 
 def role_text(role: Document) -> str:
-    count, limits = len(permissions_of_role(role)), limits_of(role.get("Limits"))
+    count, limits = len(role["Permissions"]), role["Limits"].values()
     told = [text.format(most) for text, most in zip(LIMIT_TEXTS, limits, strict=True) if most]
     permissions = f"{count} permission{'' if count == 1 else 's'}"
     return f"{permissions}; at most {', '.join(told)}" if told else permissions
@@ -226,13 +178,6 @@ def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
     return {name: NAMES[name].about for name in names}
 
 
-def role_values(role: Document) -> dict[str, Any]:
-    """Return the initial values of the form of a role."""
-    limits = dict(zip(LIMIT_NAMES, limits_of(role.get("Limits")), strict=True))
-    held = {f"{CHECKED}{permission.value}": True for permission in permissions_of_role(role)}
-    return {**held, **limits, "NeedsSecondFactor": role.get("NeedsSecondFactor") is True}
-
-
 def is_open(target: Target) -> bool:
     return bool(target.record["IsPeer"])
 
@@ -253,7 +198,7 @@ NUMBERS = Group(
     "field", tuple(Field(*limit, NO_LIMIT) for limit in LIMITS.items()), "Limits", "Limits"
 )
 FACTOR = Field("NeedsSecondFactor", "Those who have it need a second factor to sign in")
-PARTS: tuple[Field | Group, ...] = (*(Group("", (one,)) for one in PERMISSIONS), NUMBERS, FACTOR)
+PARTS: tuple[Field | Group, ...] = (*PERMISSIONS, NUMBERS, FACTOR)
 INVITE_FORM = staff_form(
     INVITE,
     "Invite a colleague…",
@@ -335,7 +280,32 @@ REMOVE = staff_form(
     lead=lambda applied, *_, **__: done(applied, path_to("roles")),
 )
 PERSON_FORMS = (SET_ROLES_FORM, AGAIN, DISABLE, ENABLE)
-Place("/staff", {"all": [INVITE_FORM]}, staff_page, needs=NEEDS)
+ListPage(
+    "/staff",
+    NEEDS,
+    lambda *_: CursorPage(people(staff.walk(*READS)), None),
+    columns(
+        "Name Id LastSignIn HasFactor IsInvited IsDisabled Keys KeyUsed",
+        Roles=lambda one: ", ".join([*one["Power"], *one["Named"]]),
+        ChangesThisWeek=lambda one: (one["Week"] or {}).get("Changes", 0),
+    ),
+    template="staff/list.html",
+    forms=(INVITE_FORM,),
+)
 Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, find_user, "user", needs=NEEDS)
-Place("/roles", {"all": [CREATE]}, roles_page, needs=NEEDS)
-Place("/roles/<role>", {"": [CHANGE, REMOVE]}, role_page, find_role, "role", needs=NEEDS)
+ListPage(
+    "/roles",
+    NEEDS,
+    lambda *_: CursorPage(listed_roles(), None),
+    columns("Name Text Count NeedsFactor"),
+    template="staff/roles.html",
+    forms=(CREATE,),
+)
+Place(
+    "/roles/<role>",
+    {"": [CHANGE, REMOVE]},
+    role_page,
+    lambda role: Found(role, role),
+    "role",
+    needs=NEEDS,
+)
