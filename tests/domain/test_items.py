@@ -16,10 +16,10 @@ from app.players.items.domain import (
     filled,
     give,
     is_readable,
-    slot_map,
     slot_records,
     take,
 )
+from app.players.items.schemas import SlotMap
 
 SWORD, POTION, BAG = "sword", "potion", "bag"
 SIZES = {"Inventory": 12, "Bank": 11}
@@ -286,8 +286,9 @@ inventories = st.dictionaries(st.integers(0, 34).map(str), stored_slots)
 
 @given(inventories)
 def test_what_is_stored_comes_back_from_what_is_served(slots):
-    assert slot_map(slot_records(slots, 35)) == slots
-    assert slot_map(filled(slots)) == slots
+    field = SlotMap(35, 1_000_000)
+    assert field.deserialize(slot_records(slots, 35)) == slots
+    assert field.deserialize(filled(slots)) == slots
 
 
 @given(inventories)

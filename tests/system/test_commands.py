@@ -305,10 +305,7 @@ BAD_PLAYERS = [
     (player(Variables=[{"VariableId": ITEM, "Value": 2**63}]), "'Variables' must be a list"),
     (player(Variables=[{"VariableId": NIL, "Value": 1}]), "'Variables' must be a list of records"),
     (player(Spells=[{"Slot": 0, "SpellId": NIL}]), "'Spells' must be a list of records"),
-    (
-        player(Inventory=[slot(1, StatBuffs=[2**63] * 5)]),
-        "StatBuffs in slot 1 that are not 5 whole",
-    ),
+    (player(Inventory=[slot(1, StatBuffs=[2**63] * 5)]), "the record cannot be stored"),
     (player(Name=".."), "the field 'Name' must not be a dot"),
     (player(Name="  "), "the field 'Name' must be 1 to 255 printable characters"),
     (player(Name="\u3164\u3164"), "'Name' must contain a visible character"),

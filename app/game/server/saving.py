@@ -107,7 +107,7 @@ def save_character(player_id: str, body: Document, is_one_of_many: bool = False)
         return Saved(
             *players.save(
                 player_id,
-                record.stored_fields(fields),
+                fields,
                 version if "Version" in body else None,
                 meant,
                 new,
@@ -146,12 +146,12 @@ def _checked(record: PlayerRecord, player_id: str, values: Document) -> Document
     # The contents of a bag in two slots would exist twice.
     bags: set[str] = set()
     for name in ("Inventory", "Bank"):
-        for slot in fields.get(name, ()):
-            if slot["BagId"] in bags:
-                fault = f"Has a bag in slot {slot['Slot']} that is in another slot as well."
+        for slot, held in fields.get(name, {}).items():
+            if held.get("BagId") in bags:
+                fault = f"Has a bag in slot {slot} that is in another slot as well."
                 raise InvalidField(name, fault)
-            if slot["BagId"]:
-                bags.add(slot["BagId"])
+            if "BagId" in held:
+                bags.add(held["BagId"])
     return fields
 
 

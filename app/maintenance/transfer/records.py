@@ -36,7 +36,7 @@ from app.maintenance.transfer.fields import NoteList, PowerRecord, RecordMap, in
 from app.players import domain as players
 from app.players import spells
 from app.players.items import domain as items
-from app.players.items.schemas import SlotList
+from app.players.items.schemas import SlotMap
 from app.players.schemas import PlayerSchema
 from app.players.variables import domain as variables
 from app.storage.extended_json import from_json, to_json
@@ -143,23 +143,13 @@ class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc]
     @staticmethod
     def sized_fields(sizes: Mapping[str, int]) -> Document:
         return {
-            "Inventory": SlotList(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
-            "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
+            "Inventory": SlotMap(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
+            "Bank": SlotMap(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
             "Spells": RecordMap(Slot=Integer(0, sizes["SPELLS_SIZE"] - 1), SpellId=Guid()),
         }
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        return players.player_document(
-            {**players.defaults(now), **self.stored_fields(record)}, version
-        )
-
-    @staticmethod
-    def stored_fields(record: Document) -> Document:
-        """Return the fields of a partial record as they are stored."""
-        slots: Document = {
-            name: items.slot_map(record[name]) for name in ("Inventory", "Bank") if name in record
-        }
-        return {**record, **slots}
+        return players.player_document({**players.defaults(now), **record}, version)
 
     def record(self, document: Document) -> Document:
         record = super().record(document)
@@ -179,16 +169,15 @@ class BagRecord(Record):
 
     @staticmethod
     def sized_fields(sizes: Mapping[str, int]) -> Document:
-        return {"Slots": SlotList(items.LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)}
+        return {"Slots": SlotMap(items.LARGEST_BAG, sizes["STACK_LIMIT"], load_default=dict)}
 
     @validates_schema(skip_on_field_errors=True)
     def has_room(self, data: Document, **_: Any) -> None:
-        if any(slot["Slot"] >= data["SlotCount"] for slot in data["Slots"]):
+        if any(int(slot) >= data["SlotCount"] for slot in data["Slots"]):
             raise ValidationError("Must be below SlotCount.", "Slots")
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        slots = items.slot_map(record["Slots"])
-        return super().document({**record, "Slots": slots, "Version": version}, now, version)
+        return super().document({**record, "Version": version}, now, version)
 
     def record(self, document: Document) -> Document:
         return super().record({**document, "Slots": _slot_list(document["Slots"])})

@@ -106,21 +106,6 @@ def bags_in(document: Held) -> set[str]:
     return found
 
 
-def slot_map(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Turn slot records into the stored map."""
-    slots = {}
-    for record in sorted(records, key=lambda record: int(record["Slot"])):
-        if record["Quantity"] == 0:
-            continue
-        held = {"ItemId": record["ItemId"], "Quantity": record["Quantity"]}
-        if record.get("BagId"):
-            held["BagId"] = record["BagId"]
-        if any(record.get("StatBuffs") or ()):
-            held["StatBuffs"] = list(record["StatBuffs"])
-        slots[str(record["Slot"])] = held
-    return slots
-
-
 class Limits(NamedTuple):
     """The numbers of inventory and bank slots, and the quantity of one slot."""
 

@@ -6,8 +6,9 @@ from marshmallow import fields
 from marshmallow.validate import Length
 
 from app.core.naming import NAME_LENGTH, NIL, parse_guid
+from app.core.types import Document
 from app.http.api import Schema
-from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List, PlainText
+from app.http.fields import MESSAGES, STATS, Flag, Guid, Integer, List, PlainText
 from app.http.openapi.examples import BAG, BAG_ITEM, EVENT, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
 
 QUANTITY_MAX = 2**31 - 1
@@ -95,8 +96,11 @@ class TransferredSchema(TakenSchema):
     To = Guid(example=OTHER_PLAYER_ID, description="The player who has the items now.")
 
 
-class SlotList(fields.Field[list[dict[str, Any]]]):
-    """Slot records as an import holds them: checked by hand, because there are millions of them."""
+class SlotMap(fields.Field[Document]):
+    """Slot records, loaded into the stored map, which has no empty slots.
+
+    They are checked by hand, because an import has millions of them.
+    """
 
     default_error_messages = {
         **MESSAGES,
@@ -116,43 +120,41 @@ class SlotList(fields.Field[list[dict[str, Any]]]):
         self._size = size
         self._limit = stack_limit
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> list[dict[str, Any]]:
-        if not isinstance(value, list):
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Document:
+        if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
             raise self.make_error("invalid")
-        seen: set[int] = set()
-        return [self._slot(record, seen) for record in value]
+        found: dict[int, Document] = {}
+        for record in value:
+            slot = record.get("Slot")
+            if unknown := record.keys() - self.NAMES:
+                raise self.make_error("unknown", slot=slot, name=min(unknown))
+            if type(slot) is not int or not 0 <= slot < self._size:
+                raise self.make_error("slot", slot=slot, last=self._size - 1)
+            if slot in found:
+                raise self.make_error("twice", slot=slot)
+            found[slot] = self._held(slot, record)
+        return {str(slot): found[slot] for slot in sorted(found) if found[slot]}
 
-    def _slot(self, record: Any, seen: set[int]) -> dict[str, Any]:
-        if not isinstance(record, dict):
-            raise self.make_error("invalid")
-        slot, quantity = record.get("Slot"), record.get("Quantity")
-        if unknown := record.keys() - self.NAMES:
-            raise self.make_error("unknown", slot=slot, name=min(unknown))
-        if type(slot) is not int or not 0 <= slot < self._size:
-            raise self.make_error("slot", slot=slot, last=self._size - 1)
-        if slot in seen:
-            raise self.make_error("twice", slot=slot)
-        seen.add(slot)
-        item = parse_guid(record["ItemId"]) if isinstance(record.get("ItemId"), str) else None
+    def _held(self, slot: int, record: Document) -> Document:
+        """Return what a slot holds, as it is stored; {} if it is empty."""
+        item, bag = map(_guid, (record.get("ItemId"), record.get("BagId")))
+        quantity, buffs = record.get("Quantity"), record.get("StatBuffs")
         if item is None or (item == NIL and quantity != 0):
             raise self.make_error("item", slot=slot)
         if type(quantity) is not int or not (item != NIL) <= quantity <= self._limit:
             raise self.make_error("quantity", slot=slot, limit=self._limit)
-        given, buffs = record.get("BagId"), record.get("StatBuffs")
-        bag = parse_guid(given) if isinstance(given, str) else None
-        if given is not None and bag is None:
+        if bag is None and record.get("BagId") is not None:
             raise self.make_error("bag", slot=slot)
-        if buffs is not None and not self._are_buffs(buffs):
+        are_integers = isinstance(buffs, list) and [type(buff) for buff in buffs] == [int] * 5
+        if buffs is not None and not are_integers:
             raise self.make_error("buffs", slot=slot)
-        return {
-            "Slot": slot,
-            "ItemId": item,
-            "Quantity": quantity,
-            "BagId": None if bag == NIL else bag,
-            "StatBuffs": buffs,
-        }
+        held = {"ItemId": item, "Quantity": quantity}
+        if bag not in (None, NIL):
+            held["BagId"] = bag
+        if any(buffs or ()):
+            held["StatBuffs"] = buffs
+        return held if quantity else {}
 
-    @staticmethod
-    def _are_buffs(value: Any) -> bool:
-        are_integers = isinstance(value, list) and [type(buff) for buff in value] == [int] * 5
-        return are_integers and all(-INT64 <= buff < INT64 for buff in value)
+
+def _guid(value: Any) -> str | None:
+    return parse_guid(value) if isinstance(value, str) else None
