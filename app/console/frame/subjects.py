@@ -32,11 +32,8 @@ MOST_FORMER = 10
 # A search counts no further: nobody reads so many names.
 MOST_COUNTED = 1000
 LAST_CHANGES = 6
-# The tabs with the same template for players and users.
-SHARED_TABS = ("history", "notes")
 RECENT_COOKIE = "quartermaster-recent"
 MOST_RECENT = 8
-DAYS_30 = 30 * 24 * 3600
 
 
 def text_of(value: Any) -> str:
@@ -59,14 +56,21 @@ PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
 def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
     """Return the card of a player, with the former name by which a search found it, if any."""
     card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
-    ids = {"Id": record["Id"], "UserId": text_of(record.get("UserId")), "FormerName": former_name}
-    return {**card, **ids, "Name": card["Name"] or str(record["Id"]), "DeletedAt": None}
+    return {
+        **card,
+        "Id": record["Id"],
+        "Name": card["Name"] or str(record["Id"]),
+        "UserId": text_of(record.get("UserId")),
+        "FormerName": former_name,
+        "DeletedAt": None,
+    }
 
 
 def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
     """Return the card of an account, of which the store has repaired what a game damaged."""
     return {
         **user,
+        "Id": user["_id"],
         "Name": user["Name"] or str(user["_id"]),
         "RoleNames": all_role_names({**user}),
         "CreationDate": user.get("CreationDate"),
@@ -92,7 +96,31 @@ class Kind(NamedTuple):
         return (Field("search", "Name"), order)
 
     def cards(self, records: Iterable[Mapping[str, Any]]) -> list[Document]:
-        return with_marks(map(self.card, records), self.account)
+        return self.marked(map(self.card, records))
+
+    def marked(self, cards: Iterable[Document]) -> list[Document]:
+        """Return cards with penalties, the number of notes, and words for what to notice.
+
+        Penalties are shown only to callers who may see the account.
+        """
+        shown, now = list(cards), users.now()
+        sees_users = guard.caller().may(Permission.USERS_READ)
+        ids = [card[self.account] for card in shown] if sees_users else []
+        accounts = users.get_many(ids, "Name", *BAN, *MUTE)
+        noted = self.store.get_many([card["Id"] for card in shown], "Notes")
+        for card in shown:
+            account = accounts.get(card[self.account])
+            card |= {"Account": account, **penalties_in_force(account or {}, now)}
+            count = len(visible_notes(noted.get(card["Id"], {}).get("Notes")))
+            words = {
+                "deleted": ("bad", card["DeletedAt"]),
+                "banned": ("bad", card[BAN.flag]),
+                "muted": ("bad", card[MUTE.flag]),
+                f"{count} note{'' if count == 1 else 's'}": ("", count),
+            }
+            marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
+            card |= {"NoteCount": count, "Marks": marks}
+        return shown
 
     def find(self, wanted: Document, size: int, most: int = MOST_COUNTED) -> Page:
         """Return a page of a list, in which a search counts up to a number."""
@@ -108,7 +136,7 @@ class Kind(NamedTuple):
         names = {shown["Name"] for shown in listed}
         found = self.store.find_by_former_name(search, MOST_FORMER)
         cards = [self.card(record, name) for record, name in found]
-        return with_marks((card for card in cards if card["Name"] not in names), self.account)
+        return self.marked(card for card in cards if card["Name"] not in names)
 
     def about(self, found: Listed, most: int = MOST_COUNTED) -> dict[str, Any]:
         """Return what the page of a list shows beside it: the total, and former names."""
@@ -150,39 +178,7 @@ def deleted_cards(text: str) -> list[Document]:
         {**player_card({**kept["Player"], "Id": kept["_id"]}), "DeletedAt": kept["DeletedAt"]}
         for kept in found
     ]
-    return with_marks(cards, "UserId")
-
-
-def with_marks(cards: Iterable[Document], user_id: str) -> list[Document]:
-    """Return cards with what staff should notice; of accounts, if the caller may see them."""
-    shown = list(cards)
-    sees_users = guard.caller().may(Permission.USERS_READ)
-    ids = [card[user_id] for card in shown if sees_users and isinstance(card[user_id], str)]
-    accounts = users.get_many(ids, "Name", *BAN, *MUTE, "Notes")
-    id_, noted, now = "_id", accounts, users.now()
-    if user_id == "UserId":
-        id_, noted = "Id", players.get_many([card["Id"] for card in shown], "Notes")
-    for card in shown:
-        account = accounts.get(card[user_id])
-        marks = marks_of(card, account, noted.get(card[id_]), now)
-        card.update(Account=account, **marks)
-    return shown
-
-
-def marks_of(
-    card: Document, account: Document | None, noted: Document | None, now: datetime
-) -> Document:
-    """Return the penalties of an account, the number of notes, and words for what to notice."""
-    penalties = penalties_in_force(account or {}, now)
-    count = len(visible_notes((noted or {}).get("Notes")))
-    words = {
-        "deleted": ("bad", card["DeletedAt"]),
-        "banned": ("bad", penalties[BAN.flag]),
-        "muted": ("bad", penalties[MUTE.flag]),
-        f"{count} note{'' if count == 1 else 's'}": ("", count),
-    }
-    marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
-    return {"Penalties": penalties, "NoteCount": count, "Marks": marks}
+    return PLAYERS.marked(cards)
 
 
 def marks_text(record: Document) -> str:
@@ -200,14 +196,19 @@ def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
 
 
 def subject_page(tab: str, target: Target, declared: Sequence[Form], **shown: Any) -> Response:
-    """Return a tab of the page of a player or a user."""
+    """Return a tab of the page of a player or a user, and note in a cookie that it was viewed."""
     part = target.path.split("/")[2]
     shown.setdefault("forms", forms_on(declared, target))
     titles = list(dict.fromkeys(form.card_title for form in declared))
-    folder = "frame" if tab in SHARED_TABS else part
+    # These tabs are alike for players and users.
+    folder = "frame" if tab in ("history", "notes") else part
     template = f"{folder}/{tab.replace('-', '_')}.html"
     response = render(template, tab=tab, id=target.id, card_titles=titles, **shown)
-    remember(response, f"{part}/{target.id}")
+    path = f"{part}/{target.id}"
+    paths = [path, *(one for one in visited() if one != path)][:MOST_RECENT]
+    # Bound to the account, because several people may share a browser.
+    value = ".".join([guard.caller().id, *paths])
+    set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=30 * 24 * 3600)
     return response
 
 
@@ -235,14 +236,6 @@ def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:
     """Remove the offers to undo changes of somebody who no longer exists."""
     for entry in entries:
         entry["CanUndo"] = entry["CanUndo"] and entry is but
-
-
-def remember(response: Response, path: str) -> None:
-    """Put a player or a user first in the cookie, by the path below /console."""
-    paths = [path, *(one for one in visited() if one != path)][:MOST_RECENT]
-    # Bound to the account, because several people may share a browser.
-    value = ".".join([guard.caller().id, *paths])
-    set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=DAYS_30)
 
 
 def visited() -> list[str]:

@@ -1,4 +1,4 @@
-"""The pages of keys: one's own, or anybody's with users.manage."""
+"""The page of one's own keys, and what shows the keys of anybody with users.manage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of
-from app.console.users.views import user_page
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
@@ -30,13 +29,6 @@ def own_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Respons
     account = owner(key)
     entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
     return render("keys/own.html", **keys_part(account, entries, path_to("keys"), made))
-
-
-def user_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Response:
-    def content(account: Document, entries: list[Document]) -> Document:
-        return keys_part(account, entries, path_to("users", account["_id"], "keys"), made)
-
-    return user_page("keys", key, content)
 
 
 def keys_part(
@@ -160,7 +152,12 @@ REVOKE = Form(
     is_sensitive=True,
 )
 FORMS = {"keys": (CREATE, ROTATE, REVOKE)}
-MANAGE = (Permission.USERS_READ, Permission.USERS_MANAGE)
-OWN = (Permission.KEYS_MANAGE,)
-Place("/keys", FORMS, own_keys_page, find_key, "user", needs=OWN, is_own=True)
-Place("/users/<lookup:key>/keys", FORMS, user_keys_page, find_key, "user", needs=MANAGE)
+Place(
+    "/keys",
+    FORMS,
+    own_keys_page,
+    find_key,
+    "user",
+    needs=(Permission.KEYS_MANAGE,),
+    is_own=True,
+)

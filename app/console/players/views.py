@@ -25,7 +25,6 @@ from app.console.frame.subjects import (
     offer_no_undo,
     player_card,
     subject_page,
-    user_card,
 )
 from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
@@ -200,10 +199,9 @@ def player_page(tab: str, key: Lookup) -> Response:
         id_ = key.id or players.get_id_ever(key)
         return gone_page("player", id_, tab, error, describe_deleted)
     (player,) = PLAYERS.cards([record])
-    id_, account = player["Id"], player["Account"]
+    id_ = player["Id"]
     changes = changes_on_tab("player", id_, tab)
-    owner = user_card(account) if account else None
-    shown = {"player": player, "owner": owner, "tabs": FORMS, **changes}
+    shown = {"player": player, "tabs": FORMS, **changes}
     content: dict[str, Any] = {}
     if tab == "items":
         content = items_content(maps, id_)

@@ -18,15 +18,14 @@ from app.console.forms.submissions import REFUSALS, Submission, attempt, forms_o
 from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door
-from app.console.users.views import END_SIGN_IN, PASSWORD_FIELDS
+from app.console.users.views import END_SIGN_IN, PASSWORD_FIELDS, sign_ins_part
 from app.core.errors import Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.permissions import SignedIn
 from app.core.types import Document
 from app.http.context import setting
-from app.http.cursors import cursors
 from app.storage.limits import marks
-from app.users.oauth.sign_ins import authenticate, list_sign_ins
+from app.users.oauth.sign_ins import authenticate
 from app.users.openid.client import provider
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
 from app.users.openid.sign_ins import sign_in as openid_sign_in
@@ -36,7 +35,6 @@ from app.users.second_factor.vault import vault
 from app.users.staff.invitations import accept
 from app.users.store import users
 
-PAGE_SIZE = 25
 # Between the password and the code, the browser keeps the state, sealed.
 CODE_STEP = "sign-in with a code"
 CODE_STEP_SECONDS = 300
@@ -248,15 +246,8 @@ def sign_out() -> Response:
 
 
 def own_sign_ins_page(key: Lookup, **_: Any) -> Response:
-    found = list_sign_ins(key, PAGE_SIZE, request.args.get("after", ""))
-    present = session.current_session()
-    return render(
-        "session/sign_ins.html",
-        sign_ins=found.values,
-        next=cursors.write(found.next),
-        present=present.chain if present else None,
-        forms=forms_on([END_OWN_SIGN_IN], Target(PREFIX, guard.caller().id)),
-    )
+    forms = forms_on([END_OWN_SIGN_IN], Target(PREFIX, guard.caller().id))
+    return render("session/sign_ins.html", forms=forms, **sign_ins_part(key))
 
 
 END_OWN_SIGN_IN = replace(END_SIGN_IN, path="<sign_in_id>/end")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from flask import Response, request
@@ -24,7 +21,6 @@ from app.console.frame.subjects import (
     USERS,
     changes_on_tab,
     gone_page,
-    marks_of,
     marks_text,
     offer_no_undo,
     subject_page,
@@ -32,7 +28,10 @@ from app.console.frame.subjects import (
 )
 from app.console.game.actions import actions_part
 from app.console.game.views import action_forms
+from app.console.keys.views import FORMS as KEY_FORMS
+from app.console.keys.views import find_key, keys_part
 from app.console.players.views import note_form
+from app.console.session import sessions as session
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup, parse_guid
@@ -83,8 +82,9 @@ STAYS = Markup(
 )
 
 
-def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
+def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Form, Form]:
     """Return the forms that lift and that impose a penalty."""
+    verb = IMPOSE[penalty].name
     lift = Form(
         LIFT[penalty],
         f"Un{verb}",
@@ -94,17 +94,18 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
         template="users/penalty.html",
         layout="penalty",
         is_quiet=True,
-        is_offered=lambda target: bool(target.record[flag]),
+        is_offered=lambda target: bool(target.record[penalty.flag]),
         replaces="",
     )
     impose = Form(
         IMPOSE[penalty],
         f"{verb.capitalize()}…",
         f"{verb.capitalize()} {{name}}",
-        (Field("duration", "Days", value=7),),
+        (Field("duration", "Days", value=7), *fields),
         view=f"{verb}_user",
         card="Moderation",
-        is_offered=lambda target: target.record["may_punish"] and not target.record[flag],
+        about=about,
+        is_offered=lambda target: target.record["may_punish"] and not target.record[penalty.flag],
         replaces="",
     )
     return lift, impose
@@ -129,13 +130,6 @@ def after_reset(applied: Applied, _: Submission, key: Lookup) -> Response:
     return see_other(path_to("users", key, done="factor-reset"))
 
 
-UNBAN, BAN_USER = penalty_forms(BAN, "ban", "IsBanned")
-ADDRESSES = Field("ip", "Also ban this person's IP addresses")
-BAN_USER = replace(
-    BAN_USER,
-    about="All sign-ins of this account end at once.",
-    fields=(*BAN_USER.fields, ADDRESSES),
-)
 PASSWORD = Form(
     CHANGE_PASSWORD,
     "Set a new password…",
@@ -216,8 +210,10 @@ SIGN_IN = Form(
     needs=RESET_FACTOR.permissions,
     api="POST /api/v1/approvals",
     body=lambda sent: {
-        **{"Operation": RESET_SIGN_IN.name, "Subject": sent.target.id},
-        **{"Arguments": {"Email": sent.value("Email")}, "Reason": sent.value("reason", "WHY")},
+        "Operation": RESET_SIGN_IN.name,
+        "Subject": sent.target.id,
+        "Arguments": {"Email": sent.value("Email")},
+        "Reason": sent.value("reason", "WHY"),
     },
     about="For somebody of staff who has lost a phone or an address. Another colleague has to "
     "approve it. Then the second factor is removed, and all sign-ins end. A mail tells the person.",
@@ -249,7 +245,12 @@ END_SIGN_IN = Form(
 )
 FORMS = {
     "account": (
-        *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted")),
+        *penalty_forms(
+            BAN,
+            Field("ip", "Also ban this person's IP addresses"),
+            about="All sign-ins of this account end at once.",
+        ),
+        *penalty_forms(MUTE),
         *action_forms("users", user_subject),
         *(MAIL_CODE, PASSWORD, RESET, SIGN_IN, EMAIL, ERASE),
     ),
@@ -262,18 +263,15 @@ FORMS = {
 TABS = ("account", "history", "notes", "keys", "sign-ins")
 READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor")
 
-# Returns the content of a tab from an account and its entries.
-Content = Callable[[Document, list[Document]], dict[str, Any]]
-
-
 NEEDS = (Permission.USERS_READ,)
 
 
 def user_columns() -> Columns:
     """Return the columns of the list; a file of addresses is an export of personal data."""
     email = " Email" if guard.caller().may(Permission.PRIVACY_EXPORT) else ""
-    roles = {"Roles": lambda user: ", ".join(user["RoleNames"])}
-    return columns(f"Name{email}", Id=itemgetter("_id"), Marks=marks_text, **roles)
+    return columns(
+        f"Name{email} Id", Marks=marks_text, Roles=lambda user: ", ".join(user["RoleNames"])
+    )
 
 
 ListPage(
@@ -289,8 +287,7 @@ ListPage(
 
 def find_punished(penalty: Penalty, wanted: Document, size: int) -> Page:
     found = users.list_punished(penalty, window_of(wanted, size))
-    cards = USERS.cards(found.values)
-    return found._replace(values=[{**card, **card["Penalties"]} for card in cards])
+    return found._replace(values=USERS.cards(found.values))
 
 
 for state, penalty in (("banned", BAN), ("muted", MUTE)):
@@ -299,40 +296,53 @@ for state, penalty in (("banned", BAN), ("muted", MUTE)):
         f"/users/{state}",
         NEEDS,
         partial(find_punished, penalty),
-        columns(
-            f"Name {penalty.until} {penalty.by} {penalty.reason}",
-            Id=itemgetter("_id"),
-            Marks=marks_text,
-        ),
+        columns(f"Name {penalty.until} {penalty.by} {penalty.reason} Id", Marks=marks_text),
         template="users/punished.html",
         about=lambda _, shown=shown: shown,
     )
 
 
-def user_page(tab: str, key: Lookup, content: Content | None = None, **_: Any) -> Response:
-    """Show a tab about a user; its content may come from another module."""
+def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> Response:
     try:
-        user = user_card(users.get(key, *READS))
+        (user,) = USERS.cards([users.get(key, *READS)])
     except NotFound as error:
         return gone_page("user", key.id, tab, error, describe_erased)
-    id_ = user["_id"]
+    id_ = user["Id"]
     changes = changes_on_tab("user", id_, tab)
-    facts = account_facts(user)
-    if content:
-        facts |= content(user, changes["entries"])
+    facts: dict[str, Any] = {
+        "user": user,
+        "may_punish": may_punish(guard.caller(), user),
+        # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
+        "code": None
+        if user["RoleNames"] or not guard.is_peer(user)
+        else shown_code(user, users.now()),
+        "has_factor": has_factor(user),
+    }
+    if tab == "keys":
+        facts |= keys_part(user, changes["entries"], path_to("users", id_, "keys"), made)
     elif tab == "account":
         characters = PLAYERS.cards(players.list_of_user(id_))
-        facts |= {"characters": characters, **actions_part(id_)}
+        powers = [name for name in POWER_FLAGS if user["Power"].get(name)]
+        facts |= {"characters": characters, "powers": powers, **actions_part(id_)}
     elif tab == "notes":
         facts["notes"] = notes.visible_notes(user.get("Notes"))
     elif tab == "sign-ins":
-        page = list_sign_ins(Lookup.parse(id_), PAGE_SIZE, request.args.get("after", ""))
-        following = cursors.write(page.next)
-        facts |= {"sign_ins": page.values, "next_sign_ins": following, "present": None}
-    record = {**user, **facts["penalties"], **facts}
+        facts |= sign_ins_part(Lookup.parse(id_))
+    record = {**user, **facts}
     target = Target(path_to("users", id_), id_, user["Name"], record, changes["entries"])
     shown = {"tabs": TABS, **changes, **facts}
     return subject_page(tab, target, FORMS.get(tab, ()), **shown)
+
+
+def sign_ins_part(key: Lookup) -> dict[str, Any]:
+    """Return a page of the sign-ins of an account, with the one of this request, if it is there."""
+    found = list_sign_ins(key, PAGE_SIZE, request.args.get("after", ""))
+    present = session.current_session()
+    return {
+        "sign_ins": found.values,
+        "next_sign_ins": cursors.write(found.next),
+        "present": present and present.chain,
+    }
 
 
 def describe_erased(id_: str, entries: list[Document]) -> Document | None:
@@ -340,23 +350,6 @@ def describe_erased(id_: str, entries: list[Document]) -> Document | None:
     record = erasures.find(id_)
     offer_no_undo(entries)
     return {"erasure": record and public_erasure(record)} if record or entries else None
-
-
-def account_facts(user: Document) -> dict[str, Any]:
-    """Return the facts about an account that all tabs show."""
-    now = users.now()
-    marks = marks_of(user, user, user, now)
-    return {
-        "user": user,
-        "marks": marks,
-        "roles": user["RoleNames"],
-        "may_punish": may_punish(guard.caller(), user),
-        "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
-        "penalties": marks["Penalties"],
-        # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
-        "code": None if user["RoleNames"] or not guard.is_peer(user) else shown_code(user, now),
-        "has_factor": has_factor(user),
-    }
 
 
 def find_user(key: Lookup, **_: Any) -> Found:
@@ -373,6 +366,14 @@ Place(
     needs=NEEDS,
     tab_needs={"history": (Permission.HISTORY_READ,), "sign-ins": (Permission.USERS_MANAGE,)},
 )
+Place(
+    "/users/<lookup:key>/keys",
+    KEY_FORMS,
+    partial(user_page, "keys"),
+    find_key,
+    "user",
+    needs=(*NEEDS, *MANAGE),
+)
 
 
 @blp.get("/users/<lookup:key>/personal-data")
@@ -384,12 +385,15 @@ def download_personal_data(key: Lookup) -> Response:
     if request.headers.get("Sec-Fetch-Site") == "cross-site":
         # History tells who has read it, so a link elsewhere leads to the page of the user only.
         return see_other(path_to("users", key))
-    disposition = f'attachment; filename="personal-data-{id_}.json"'
+    headers = {
+        **HEADERS,
+        "Content-Disposition": f'attachment; filename="personal-data-{id_}.json"',
+    }
 
     def begin() -> Pieces:
         is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
         meant = reading_intent(EXPORT_PERSONAL_DATA, "console")
         pieces = personal_data.write(key, meant)[1] if is_read else iter(())
-        return pieces, {**HEADERS, "Content-Disposition": disposition}
+        return pieces, headers
 
     return download(begin, guard.caller().id, content_type=CONTENT_TYPE)
