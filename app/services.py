@@ -26,7 +26,6 @@ from app.history.store import History
 from app.http.context import SERVICES, Service
 from app.http.cursors import Cursors
 from app.http.uploads import DownloadPlaces, UploadPlaces
-from app.players.deletion.store import Deletions
 from app.players.guilds import Guilds
 from app.players.items.domain import Limits as ItemLimits
 from app.players.items.store import Bags, Catalogue
@@ -97,7 +96,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     total_seconds = settings.TOTAL_CACHE_SECONDS
     add(Objects(storage, total_seconds))
     players = add(Players(storage, settings.ONLINE_TTL_SECONDS, total_seconds))
-    add(Deletions(storage, players))
     add(Guilds(storage, total_seconds))
 
     passwords = add(

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta, timezone
 from app.auth.api_keys import digest_of, new_secret
 from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
-from app.catalogue import domain as objects
-from app.core.naming import name_key
+from app.core.naming import name_key, named_document
 from app.core.permissions import FLAGS, SCOPES, Role, permissions_of_scopes
 from app.players import domain as players
 from app.storage.client import Storage
@@ -43,7 +42,7 @@ def numbered_guid(number):
 def make_player(**overrides):
     """Return a player document; overrides are fields of its record."""
     record = {"Id": guid(), "Name": f"Player {guid()[:8]}", "UserId": guid()}
-    return players.player_document({**players.defaults(NOW), **record, **overrides})
+    return named_document({**players.defaults(NOW), **record, **overrides})
 
 
 def make_user(password_hash=None, roles=(), **overrides):
@@ -106,7 +105,7 @@ def make_bag(slots=None, size=3, **overrides):
 def make_object(**overrides):
     """Return an object of the catalogue; overrides are fields of its record."""
     record = {"Id": guid(), "Type": "item", "Name": "Arrow"}
-    return objects.object_document({**record, **overrides})
+    return named_document({**record, **overrides})
 
 
 def make_entry(subject, kind="player", **overrides):

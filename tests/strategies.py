@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 from hypothesis import strategies as st
 
-from app.core.naming import email_key, name_key
+from app.core.naming import email_key, name_key, named_document
 from app.players import domain as players
 from app.players.domain import check_name
 from app.users import domain as users
@@ -121,7 +121,7 @@ def player_documents(draw):
     game_fields = st.dictionaries(
         st.sampled_from(["Guild", "Title", "Ünïcode", "a b"]), GAME_FIELDS
     )
-    return players.player_document({**record, **draw(game_fields), **draw(NOTES)})
+    return named_document({**record, **draw(game_fields), **draw(NOTES)})
 
 
 def _by_slot(spells):

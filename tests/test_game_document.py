@@ -11,7 +11,7 @@ import pytest
 from app.catalogue.domain import TIME
 from app.catalogue.domain import TYPES as OBJECT_TYPES
 from app.core.changes import Intent, Origin, new_entry
-from app.core.naming import NIL
+from app.core.naming import NIL, named_document
 from app.players import domain as players
 from app.players.items.domain import BAG_SUBJECT
 from app.storage.schema import shapes
@@ -81,7 +81,7 @@ WRITTEN_BY_GAMES = {
 }
 # What a game inserts, with the defaults of the code.
 NEW = {
-    "players": lambda: players.player_document(
+    "players": lambda: named_document(
         {**players.defaults(NOW), "Id": NIL, "Name": "Nova", "UserId": NIL}
     ),
     "users": make_user,

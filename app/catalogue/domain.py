@@ -10,7 +10,6 @@ from typing import Any
 
 from app.core.changes import BOOKKEEPING, FORMER_FIELD, SubjectKind
 from app.core.errors import Conflict, NotFound
-from app.core.naming import name_fields
 from app.core.types import Document
 from app.storage.schema.shapes import NAMED, changeable
 
@@ -81,18 +80,6 @@ def is_stack_limit(value: Any) -> bool:
     """Tell whether a value is a stack limit, or null for none; 20.0 is valid, too."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value is None or (is_number and 1 <= value < math.inf)
-
-
-def object_document(record: Document, version: int = 0) -> Document:
-    fields = dict(record)
-    return {
-        "_id": fields.pop("Id"),
-        "Type": fields.pop("Type"),
-        "Name": fields.pop("Name"),
-        **fields,
-        **name_fields(record["Name"]),
-        "Version": version,
-    }
 
 
 def public_object(document: Document) -> Document:

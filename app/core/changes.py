@@ -80,6 +80,8 @@ class Intent(NamedTuple):
     warning: str | None = None
     # If the change moves items between two players: where the entry of the other player is.
     transfer: Document | None = None
+    # Whether to write nothing, and only return the entry, without id and time.
+    is_preview: bool = False
 
 
 class Applied(NamedTuple):

@@ -148,6 +148,14 @@ def name_fields(name: str) -> dict[str, Any]:
     return {"NameKey": key, "NameTails": name_tails(key)}
 
 
+def named_document(record: Document, version: int = 0) -> Document:
+    """Turn the record of a player or an object into the document that is stored."""
+    first = {"_id": record["Id"], "Name": record["Name"]}
+    stored = {**first, **record, **name_fields(record["Name"]), "Version": version}
+    del stored["Id"]
+    return stored
+
+
 # The path of the indexed field.
 KEY_PATH = "FormerNames.Key"
 MOST_FORMER = 20

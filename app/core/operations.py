@@ -102,11 +102,10 @@ class Inverse:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OwnInverse:
-    """An inverse that changes several documents, and so executes and previews itself."""
+    """An inverse that changes several documents, and so executes itself."""
 
     fields: tuple[str, ...]
     make: Callable[[Document, Intent], Applied]
-    preview: Callable[[Document, Intent], Document]
     moves: Callable[[list[Document]], Moved]
     in_bulk: bool = False
 

@@ -106,7 +106,7 @@ def preview_undo_as(entry: Document, meant: Intent) -> Document:
     inverse = inverse_of(entry)
     history.require_not_undone(entry["_id"])
     if isinstance(inverse, OwnInverse):
-        return inverse.preview(entry, meant)
+        return inverse.make(entry, meant._replace(is_preview=True)).entry or {}
     store, key = _subject_of(entry)
     return store.preview(key, *inverse.prepared(entry["Changes"], meant), meant)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.auth.api_keys import PREFIX
+from app.catalogue.domain import public_object
 from app.core.changes import (
     ABSENT,
     BOOKKEEPING,
@@ -275,25 +276,9 @@ def defaults(now: datetime | None) -> Document:
     return {**values, "CreationDate": now}
 
 
-def player_document(record: Document, version: int = 0) -> Document:
-    """Turn a complete record, embedded parts included, into a document."""
-    fields = dict(record)
-    return {
-        "_id": fields.pop("Id"),
-        "Name": fields.pop("Name"),
-        "UserId": fields.pop("UserId"),
-        **fields,
-        **name_fields(record["Name"]),
-        "Version": version,
-    }
-
-
 def public_player(document: Document, online_since: datetime | None) -> Document:
     """Turn a document, read without its internal fields, into the public record."""
-    # Id comes first in the answer. It is set last, because a game may store a field named Id.
-    record = {"Id": None, **document, "Online": is_online(document, online_since)}
-    record["Id"] = record.pop("_id")
-    return record
+    return public_object({**document, "Online": is_online(document, online_since)})
 
 
 def with_maps(document: Document) -> Document:

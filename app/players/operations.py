@@ -20,7 +20,6 @@ from app.core.operations import (
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.context import setting
-from app.players.deletion.store import deletions
 from app.players.domain import (
     DELETED_AT,
     NAME_FIELDS,
@@ -44,32 +43,21 @@ def prepare_rename(args: Document) -> Prepared:
 
 
 def delete(key: Lookup, _: Document, intent: Intent) -> Applied:
-    return deletions.delete(key, intent)
+    return players.remove(key, intent)
 
 
 def preview_delete(key: Lookup, _: Document, intent: Intent) -> list[Document]:
     """Raise if a player cannot be deleted. The change contains the time, so it is not a plan."""
-    deletions.preview_delete(key, intent)
+    players.remove(key, intent._replace(is_preview=True))
     return []
 
 
 def undo_deletion(entry: Document, intent: Intent) -> Applied:
     """Restore a player, or delete it again if the entry is the undo of a deletion."""
     id_ = entry["Subject"]["Id"]
-    if _is_deletion(entry):
-        return deletions.restore(id_, intent)
-    return deletions.delete(Lookup.parse(id_), intent)
-
-
-def preview_undo_deletion(entry: Document, intent: Intent) -> Document:
-    id_ = entry["Subject"]["Id"]
-    if _is_deletion(entry):
-        return deletions.preview_restore(id_, intent)
-    return deletions.preview_delete(Lookup.parse(id_), intent)
-
-
-def _is_deletion(entry: Document) -> bool:
-    return entry["Changes"][0]["After"] is not None
+    if entry["Changes"][0]["After"] is None:
+        return players.remove(Lookup.parse(id_), intent)
+    return players.restore(id_, intent)
 
 
 def set_class(player: Document, *, class_id: str) -> Change:
@@ -104,7 +92,6 @@ DELETE = Operation(
         fields=(DELETED_AT,),
         moves=UnknownItems("deleting a player, and bringing one back,"),
         make=undo_deletion,
-        preview=preview_undo_deletion,
     ),
     moves=UnknownItems("deleting a player"),
     sentence=BY_CHANGES,

@@ -18,13 +18,18 @@ from app.core.paging import Page, Window
 from app.core.services import current
 from app.core.types import Document, decimal, whole
 from app.players.domain import (
+    DELETED_AT,
     NAME_FIELDS,
     RECORD,
     SHAPE,
     SUBJECT,
+    NotKept,
+    PlayerIsBack,
     PlayerNameTaken,
+    PlayerOnline,
     WasDeleted,
     WasErased,
+    is_online,
     public_player,
     save,
     with_changeable_maps,
@@ -314,6 +319,55 @@ class Players(NamedDocuments):
                 raise
             return self.insert(new(), intent), True
         return self.write(self.decide_on(player, rule, intent)), False
+
+    def remove(self, key: Lookup, intent: Intent) -> Applied:
+        """Delete a player. A copy is kept for as long as history, so that this can be undone."""
+
+        def step() -> Applied:
+            if earlier := self.find_earlier(key, intent):
+                return earlier
+            player = self._read(key, None)
+            if is_online(player, self.online_since()):
+                raise PlayerOnline(str(player.get("Name")))
+            self._entries.require_undoable(intent)
+            answer, now = {"Id": player["_id"], "Name": player.get("Name")}, self.now()
+            changes = [{"Path": DELETED_AT, "Before": None, "After": now}]
+            applied = self.delete(player, intent, changes, answer)
+            if not intent.is_preview:
+                copy = {
+                    "_id": player["_id"],
+                    "NameKey": player.get("NameKey"),
+                    "UserId": player.get("UserId"),
+                    "DeletedAt": now,
+                    # The deletion counts as a change: restoring it makes the next version.
+                    "Player": {**player, "Version": (applied.entry or {})["Version"]},
+                    **self._entries.expiry_of(now),
+                }
+                self._deleted.replace_one({"_id": player["_id"]}, copy, upsert=True)
+            return applied
+
+        return self.in_transaction(step, intent)
+
+    def restore(self, player_id: str, intent: Intent) -> Applied:
+        """Restore a deleted player; raise if its name has been taken meanwhile."""
+
+        def step() -> Applied:
+            if earlier := self.find_earlier(Lookup(player_id, player_id, None), intent):
+                return earlier
+            self._entries.require_undoable(intent)
+            if self._documents.find_one({"_id": player_id}, ["_id"]):
+                raise PlayerIsBack
+            kept = self._deleted.find_one({"_id": player_id}) or {}
+            if not isinstance(kept.get("Player"), dict):
+                raise NotKept
+            changes = [{"Path": DELETED_AT, "Before": kept["DeletedAt"], "After": None}]
+            # A copy may be older than the validator.
+            applied = self.insert(kept["Player"], intent, changes, may_be_invalid=True)
+            if not intent.is_preview:
+                self._deleted.delete_one({"_id": player_id})
+            return applied
+
+        return self.in_transaction(step, intent)
 
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
         """Store who is online and who is offline; return how many of the latter were online.

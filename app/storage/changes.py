@@ -30,7 +30,6 @@ from app.core.changes import (
     SubjectKind,
     changed_at,
     differences,
-    field_changes,
     new_entry,
     recorded_changes,
     within_size,
@@ -177,7 +176,8 @@ class Changes:
         found = list(differences(document, change.fields))
         update = update_of(document, change.fields, found)
         self._require_free(document["_id"], update.get("$set", {}))
-        if not update and intent.key is None and not change.is_noted:
+        has_entry = bool(update or intent.key) or change.is_noted or intent.is_preview
+        if not has_entry:
             return Decision(document, {}, Applied(change.answer))
         set_fields = update.setdefault("$set", {})
         if not change.has_entry:
@@ -189,17 +189,18 @@ class Changes:
         meant = change.intent_with_warning(intent)
         entry = self.new_entry(document, meant, changes, change.answer)
         set_fields.update(Version=entry["Version"], ChangedAt=entry["At"])
+        written = {} if intent.is_preview else update
         is_undo = intent.undoes is not None
-        return Decision(document, update, Applied(change.answer, entry=entry), is_undo)
+        return Decision(document, written, Applied(change.answer, entry=entry), is_undo)
 
     def new_entry(
         self, document: Document, intent: Intent, changes: Sequence[Document], answer: Any = None
     ) -> Document:
         """Return the entry of the change that makes the next version of a document."""
-        at, version = changed_at(self.now(), document.get("ChangedAt")), next_version(document)
         # Nobody else can have this id.
-        id_ = str(ObjectId())
-        entry = new_entry(id_, at, self._kind, document, intent, [*changes], version)
+        id_, at = str(ObjectId()), changed_at(self.now(), document.get("ChangedAt"))
+        about = self._kind, document, intent, [*changes], next_version(document)
+        entry = new_entry(None, None, *about) if intent.is_preview else new_entry(id_, at, *about)
         if intent.key is not None:
             entry["Answer"] = answer
         return entry
@@ -266,9 +267,10 @@ class Changes:
             entry = self.new_entry(document, intent, within_size([*changes]), answer)
             owners, ids = [_owner_of(document)], [document["_id"]]
             require_not_erased(self._erasures, owners, entry, players=ids)
-            stored = {**document, "Version": entry["Version"], "ChangedAt": entry["At"]}
-            self._store(partial(self._documents.insert_one, stored), may_be_invalid)
-            self._entries.add(entry)
+            if not intent.is_preview:
+                stored = {**document, "Version": entry["Version"], "ChangedAt": entry["At"]}
+                self._store(partial(self._documents.insert_one, stored), may_be_invalid)
+                self._entries.add(entry)
             return Applied(answer, entry=entry)
 
         return self.in_transaction(step, intent)
@@ -279,24 +281,15 @@ class Changes:
         """Delete a document, and insert the entry about it; in a transaction of the caller."""
         entry = self.new_entry(document, intent, changes, answer)
         require_not_erased(self._erasures, [_owner_of(document)], entry)
-        self._documents.delete_one({"_id": document["_id"]})
-        self._entries.add(entry)
+        if not intent.is_preview:
+            self._documents.delete_one({"_id": document["_id"]})
+            self._entries.add(entry)
         return Applied(answer, entry=entry)
 
     def preview(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change would have, without id and time, and change nothing."""
-        reads, rule = self._checked(reads, rule)
-        document = self.read_for_change(key, reads)
-        change = rule(document)
-        changes = field_changes(self._kind, document, change.fields)
-        return self.preview_entry(document, change.intent_with_warning(intent), changes)
-
-    def preview_entry(
-        self, document: Document, intent: Intent, changes: list[Document]
-    ) -> Document:
-        """Return the entry that these changes would have, without id and time."""
-        version = next_version(document)
-        return new_entry(None, None, self._kind, document, intent, changes, version)
+        would = self.decide(key, reads, rule, intent._replace(is_preview=True))
+        return would.outcome.entry or {}
 
     def change_many(self, wanted: Sequence[Wanted]) -> list[Outcome]:
         """Change different documents, each by its own rule, in a transaction of the caller.

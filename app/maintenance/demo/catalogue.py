@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from itertools import product
 
-from app.catalogue.domain import TIME, object_document
+from app.catalogue.domain import TIME
+from app.core.naming import named_document
 from app.core.types import Document
 
 FIRST = (
@@ -147,7 +148,7 @@ def objects() -> list[Document]:
     """Return all objects; the first of a type and name counts."""
     found: dict[str, Document] = {}
     for record in (*_items(), *_named(), *_variables()):
-        found.setdefault(record["Id"], object_document(record))
+        found.setdefault(record["Id"], named_document(record))
     return list(found.values())
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from app.core.changes import Intent, Origin
-from app.core.naming import Lookup, name_key
+from app.core.naming import Lookup, name_key, named_document
 from app.core.permissions import Role, with_role
 from app.core.progress import progress
 from app.core.types import Document
@@ -115,7 +115,7 @@ class World:
         rng = random.Random(index)  # nosec B311 # noqa: S311 (demo data, no secret)
         level = min(100, 1 + int(rng.expovariate(1 / 18)))
         created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
-        return players.player_document(
+        return named_document(
             {
                 **self._defaults,
                 "CreationDate": created,

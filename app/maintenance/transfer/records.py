@@ -18,7 +18,7 @@ from marshmallow import (
 
 from app.catalogue import domain as objects
 from app.core.errors import Invalid
-from app.core.naming import NAME_LENGTH
+from app.core.naming import NAME_LENGTH, named_document
 from app.core.types import Document, whole
 from app.http.api import Schema
 from app.http.fields import (
@@ -149,7 +149,7 @@ class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc]
         }
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        return players.player_document({**players.defaults(now), **record}, version)
+        return named_document({**players.defaults(now), **record}, version)
 
     def record(self, document: Document) -> Document:
         record = super().record(document)
@@ -257,7 +257,7 @@ class ObjectRecord(OpenRecord):
         return loaded
 
     def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        return objects.object_document(record, version)
+        return named_document(record, version)
 
 
 class ErasureRecord(Record):

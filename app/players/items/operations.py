@@ -19,7 +19,6 @@ from app.players.items.schemas import (
 from app.players.items.store import bags, catalogue
 from app.players.items.transfers import (
     preview_transfer,
-    preview_undo_transfer,
     transfer,
     undo_transfer,
 )
@@ -129,7 +128,6 @@ TRANSFER = Operation(
         fields=("Transfer",),
         moves=moved_with_bags,
         make=undo_transfer,
-        preview=preview_undo_transfer,
     ),
     moves=moved,
     sentence=BY_CHANGES,

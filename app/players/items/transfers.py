@@ -29,7 +29,7 @@ def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
     def step() -> Applied:
         if earlier := players.find_earlier(key, intent):
             return earlier
-        sender, receiver = _decide(key, args, intent, counts_bags=True)
+        sender, receiver = _decide(key, args, intent)
         return _write(sender, receiver, sender.document["_id"])
 
     return players.in_transaction(step, intent)
@@ -37,14 +37,11 @@ def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
 
 def preview_transfer(key: Lookup, args: Document, intent: Intent) -> list[Document]:
     """Return how a transfer would change the sender; raise if it is impossible."""
-    sender, _ = players.in_transaction(partial(_decide, key, args, intent), intent)
-    changes: list[Document] = _entry_of(sender)["Changes"]
-    return changes
+    would = transfer(key, args, intent._replace(is_preview=True))
+    return would.entry["Changes"] if would.entry else []
 
 
-def _decide(
-    key: Lookup, args: Document, intent: Intent, counts_bags: bool = False
-) -> tuple[Decision, Decision]:
+def _decide(key: Lookup, args: Document, intent: Intent) -> tuple[Decision, Decision]:
     """Decide what the sender loses and what the receiver gets."""
     sender, receiver = players.get_id(key), players.get_id(Lookup.parse(args["to"]))
     if sender == receiver:
@@ -57,8 +54,8 @@ def _decide(
     def send(player: Document) -> Change:
         change = take(player, itemid=args["itemid"], quantity=args["quantity"])
         gone = bags_in(player) - bags_in({**player, **change.fields})
-        if counts_bags and any(map(bags.is_filled, gone)):
-            # Not for whoever may move a limited number of items.
+        if not intent.is_preview and any(map(bags.is_filled, gone)):
+            # Not for whoever may move a limited number of items, who may still ask for it.
             refuse_unknown(FILLED_BAG)
         return change._replace(answer=answer)
 
@@ -78,6 +75,8 @@ def _decide(
 def _write(sender: Decision, receiver: Decision, named: str) -> Applied:
     """Write both changes, whose entries name each other; return that of the named player."""
     for one, other in ((sender, receiver), (receiver, sender)):
+        if not one.update:  # a preview
+            break
         about = {"Player": other.document["_id"], "Entry": _entry_of(other)["_id"]}
         _entry_of(one)["Transfer"] = {**about, "Sent": one is sender}
     outcomes = {one.document["_id"]: players.write(one) for one in (sender, receiver)}
@@ -94,13 +93,6 @@ def undo_transfer(entry: Document, intent: Intent) -> Applied:
         return _write(*_decide_undo(entry, intent), named)
 
     return players.in_transaction(step, intent)
-
-
-def preview_undo_transfer(entry: Document, intent: Intent) -> Document:
-    """Return the entry that moving the items back would have."""
-    decisions = players.in_transaction(partial(_decide_undo, entry, intent), intent)
-    preview = {one.document["_id"]: _entry_of(one) for one in decisions}[entry["Subject"]["Id"]]
-    return {**preview, "_id": None, "At": None}
 
 
 def _decide_undo(entry: Document, intent: Intent) -> tuple[Decision, Decision]:

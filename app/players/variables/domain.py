@@ -6,7 +6,6 @@ A player has a map from id to value. A global variable is an object of the type 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from app.core.changes import Change, is_same_value, restored
 from app.core.errors import Conflict
@@ -58,11 +57,6 @@ def undo(player: Document, *, changes: list[Document]) -> Change:
         if change["Before"] is not None:
             variables[variable] = change["Before"]
     return Change({"Variables": variables}, None)
-
-
-def is_global_value(value: Any) -> bool:
-    """Tell whether a global variable may have this value; null means never set."""
-    return value is None or isinstance(value, bool) or whole(value) is not None
 
 
 def global_value(variable: Document) -> Value:
