@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from typing import IO
+from typing import IO, Any
 
 from app.core.progress import progress
 from app.core.types import Document
@@ -31,14 +31,14 @@ def write_backup(storage: Storage, file: IO[bytes]) -> int:
     at = storage.clock.now().isoformat()
     total = int(storage.db.command("dbStats")["objects"])
     with (
-        store.snapshot(storage.db) as session,
+        store.snapshot(storage) as session,
         progress("Backing up", total) as advance,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive,
     ):
         # The first read; collections are listed after it.
         schema_version = version_of(storage.db, session)
         written = [
-            _add(archive, each, store.read_batches(storage.db, session, each), advance)
+            _add(archive, each, store.read(storage.db, session, each), advance)
             for each in store.list_collections(storage.db)
         ]
         manifest = {
@@ -56,20 +56,19 @@ def write_backup(storage: Storage, file: IO[bytes]) -> int:
 def _add(
     archive: zipfile.ZipFile,
     each: store.Collection,
-    batches: Iterator[tuple[int, bytes]],
+    documents: Iterable[Any],
     advance: Callable[[int], None],
 ) -> Document:
     """Add the documents of a collection; return what the manifest says of it."""
-    total = 0
+    count = 0
     if not each.is_view:
         with archive.open(f"{each.name}.bson", "w", force_zip64=True) as member:
-            for count, batch in batches:
-                member.write(batch)
-                total += count
-                advance(count)
+            for document in documents:
+                member.write(document.raw)
+                count += 1
+                advance(1)
     return {
         "Name": each.name,
-        "Options": store.as_json(each.options),
-        "Indexes": store.as_json(each.indexes),
-        "Count": total,
+        **store.as_json({"Options": each.options, "Indexes": each.indexes}),
+        "Count": count,
     }

@@ -6,14 +6,11 @@ uses until the restore has finished.
 
 from __future__ import annotations
 
-import json
 import shutil
-import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from app.core.changes import Intent
 from app.core.errors import Conflict
@@ -23,19 +20,12 @@ from app.database import COLLECTIONS
 from app.maintenance import store
 from app.maintenance.backup import FORMAT, MANIFEST
 from app.privacy.store import Erasures
+from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT, FIRST
 from app.storage.schema.upgrade import UpgradeRefused
-
-# The limits of MongoDB, in bytes.
-SMALLEST, LARGEST = 5, 16 * 1024 * 1024
-# What the standard library raises for files that are damaged in one way or another.
-UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
-    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
-)
 
 
 class NoBackup(Conflict):
@@ -71,19 +61,19 @@ def restore_backup(
         shutil.copyfileobj(pipe, file)
     try:
         archive = zipfile.ZipFile(file)
-        manifest = json.loads(archive.read(MANIFEST))
+        manifest = store.from_json(archive.read(MANIFEST))
         _require_known(manifest)
         total = sum(each["Count"] for each in manifest["Collections"])
         with progress("Checking", total) as advance:
             found = [_check(archive, each, advance) for each in manifest["Collections"]]
-    except UNREADABLE as error:
+    except store.UNREADABLE as error:
         raise NoBackup(error) from error
     db = storage.db
     store.make_room(db, replace)
     with progress("Restoring", total) as advance:
         for collection in found:
             store.create(db, collection)
-            for count in store.insert(db, collection.name, _documents(archive, collection)):
+            for count in bulk.insert(db[collection.name], _documents(archive, collection)):
                 advance(count)
     with progress("Building indexes", len(found)) as advance:
         for collection in found:
@@ -119,8 +109,7 @@ def _check(
 
     The zip file has a checksum of each collection, which reading compares.
     """
-    options, indexes = store.from_json([entry["Options"], entry["Indexes"]])
-    collection = store.Collection(entry["Name"], options, indexes)
+    collection = store.Collection(entry["Name"], entry["Options"], entry["Indexes"])
     count = 0
     for _ in _documents(archive, collection):
         count += 1
@@ -130,14 +119,7 @@ def _check(
     return collection
 
 
-def _documents(archive: zipfile.ZipFile, collection: store.Collection) -> Iterator[bytes]:
-    """Yield the documents of a collection; raise ValueError if one has an impossible size."""
-    if collection.is_view:
-        return
-    with archive.open(f"{collection.name}.bson") as member:
-        while head := member.read(4):
-            size = int.from_bytes(head, "little")
-            document = head + member.read(size - 4) if SMALLEST <= size <= LARGEST else b""
-            if len(document) != size:
-                raise ValueError(f"a document of {size} bytes cannot be read")
-            yield document
+def _documents(archive: zipfile.ZipFile, collection: store.Collection) -> Iterator[Any]:
+    if not collection.is_view:
+        with archive.open(f"{collection.name}.bson") as member:
+            yield from bulk.decode(member)

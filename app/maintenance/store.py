@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import struct
 import time
-from collections.abc import Iterable, Iterator
+import zipfile
+import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pymongo
 from bson import json_util
-from bson.raw_bson import RawBSONDocument
+from bson.errors import BSONError
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
@@ -30,6 +33,11 @@ PAUSE_SECONDS = 0.5
 SNAPSHOT_LOST = (239, 246)
 SNAPSHOT_WINDOW = "minSnapshotHistoryWindowInSeconds"
 JSON = json_util.CANONICAL_JSON_OPTIONS
+# What is raised for files that are damaged in one way or another.
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, BSONError),
+    *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
+)
 
 
 class SnapshotLost(Conflict):
@@ -67,29 +75,18 @@ class Collection(NamedTuple):
         return "viewOn" in self.options
 
 
-def read_batches(
-    db: Database[Document], session: ClientSession, collection: Collection
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the documents of a collection in raw batches, each with their number."""
+def read(db: Database[Document], session: ClientSession, collection: Collection) -> Iterator[Any]:
+    """Yield the documents of a collection, as MongoDB stores them."""
     # MongoDB has no snapshots of capped collections, which only a game may have.
     at = None if collection.options.get("capped") else session
-    found = db[collection.name].find_raw_batches({}, batch_size=BATCH, session=at)
-    for batch in cast(Iterator[bytes], found):
-        count = position = 0
-        while position < len(batch):
-            position += int.from_bytes(batch[position : position + 4], "little")
-            count += 1
-        yield count, batch
+    return db.get_collection(collection.name, bulk.RAW).find({}, batch_size=BATCH, session=at)
 
 
 @contextmanager
-def snapshot(db: Database[Document]) -> Iterator[ClientSession]:
+def snapshot(storage: Storage) -> Iterator[ClientSession]:
     """Yield a session whose reads all see one moment, which the first read fixes."""
     try:
-        with (
-            pymongo.timeout(LONG_WORK_SECONDS),
-            db.client.start_session(snapshot=True) as session,
-        ):
+        with storage.snapshot() as session:
             yield session
     except OperationFailure as error:
         if error.code in SNAPSHOT_LOST:
@@ -107,8 +104,8 @@ def as_json(value: Any) -> Any:
     return json.loads(json_util.dumps(value, json_options=JSON))
 
 
-def from_json(value: Any) -> Any:
-    return json_util.loads(json.dumps(value), json_options=JSON)
+def from_json(text: bytes) -> Any:
+    return json_util.loads(text, json_options=JSON)
 
 
 def make_room(db: Database[Document], replace: str | None) -> None:
@@ -143,10 +140,6 @@ def create(db: Database[Document], collection: Collection) -> None:
     """Create a collection, without its validator: old documents may not comply."""
     options = {k: v for k, v in collection.options.items() if not k.startswith("validat")}
     db.command({"create": collection.name, **options})
-
-
-def insert(db: Database[Document], name: str, documents: Iterable[bytes]) -> Iterator[int]:
-    return bulk.insert(db[name], map(RawBSONDocument, documents))
 
 
 def complete(db: Database[Document], collection: Collection) -> None:

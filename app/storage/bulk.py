@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 import bson
 import pymongo
@@ -39,7 +39,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 # The time limit of a sweep. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
-_RAW = CodecOptions(document_class=RawBSONDocument)
+RAW = CodecOptions(document_class=RawBSONDocument)
 
 
 class Spool:
@@ -56,12 +56,17 @@ class Spool:
         self._file.write(encode(document))
         self._count += 1
 
-    def __iter__(self) -> Iterator[RawBSONDocument]:
+    def __iter__(self) -> Iterator[Any]:
         self._file.seek(0)
-        yield from bson.decode_file_iter(self._file, _RAW)
+        yield from decode(self._file)
 
     def close(self) -> None:
         self._file.close()
+
+
+def decode(file: IO[bytes]) -> Iterator[Any]:
+    """Yield the documents of a file, each as bytes."""
+    return bson.decode_file_iter(file, RAW)
 
 
 def encode(document: Document) -> bytes:

@@ -26,6 +26,7 @@ from app.database import COLLECTIONS
 from app.maintenance import backup, restore, store
 from app.privacy.store import Erasures
 from app.server.startup import prepare_database
+from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.events import Feed
 from app.storage.schema.collections import init_database
@@ -415,7 +416,6 @@ def test_counts_and_sizes_of_documents_are_checked(quartermaster, check, file, r
         lambda: rewrite(file, lambda manifest: players_of(manifest).update(Count=2)),
         lambda: rewrite(file, lambda manifest: players_of(manifest).update(Name="lost")),
         lambda: rewrite(file, lambda manifest: players_of(manifest).pop("Options")),
-        lambda: with_documents((17 * 2**20).to_bytes(4, "little") + bytes(17 * 2**20 - 4)),
         lambda: with_documents(b"\4\0\0\0"),
         lambda: with_documents(b"\x0a\0\0\0\0"),
         lambda: with_documents(b"\x05\0"),
@@ -530,10 +530,8 @@ def killed(*_, **__):
 
 
 STEPS = [
-    *(
-        (store, name)
-        for name in ("create", "insert", "complete", "restore_erasures", "end_restore")
-    ),
+    *((store, name) for name in ("create", "complete", "restore_erasures", "end_restore")),
+    (bulk, "insert"),
     (restore, "init_database"),
     (Feed, "catch_up"),
     *((Erasures, name) for name in ("find_returned", "erase_again")),
@@ -644,7 +642,7 @@ def test_kill_9_of_a_backup_leaves_the_former_and_of_a_restore_what_can_be_repea
     wait_until(lambda: other.players.find_one({}, ["_id"]))
     process.kill()
     assert process.wait() == -9
-    assert 0 < other.players.count_documents({}) < 4000
+    assert "restoring" in other.list_collection_names()
     succeed(into_other("restore", file))
     assert contents(other) == before
 
