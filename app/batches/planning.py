@@ -57,8 +57,7 @@ from app.history.access import (
     undo_arguments,
     visible_kinds,
 )
-from app.history.domain import filters_of
-from app.history.store import history
+from app.history.store import filters_of, history
 from app.http.context import current
 from app.http.intents import origin, sent_key
 from app.http.masking import masked

@@ -14,7 +14,7 @@ from app.core.changes import KINDS
 from app.core.naming import Lookup
 from app.core.operations import operation_names
 from app.core.types import Document
-from app.history.domain import Filters, filters_of
+from app.history.store import filters_of
 from app.history.store import history as store
 from app.http.json import encode
 from app.players.store import players
@@ -49,7 +49,7 @@ def history(player: str | None, user: str | None, limit: int, as_json: bool, **g
         print_table(COLUMNS, map(_row, entries))
 
 
-def _filters(args: Document, player: str | None, user: str | None) -> Filters:
+def _filters(args: Document, player: str | None, user: str | None) -> Document:
     key = Lookup.parse(player or user or "")
     if player is not None:
         return filters_of(args, ("player",), key.id or players.get_id(key))

@@ -15,9 +15,9 @@ from app.core.operations import ANY, BY_CHANGES, BatchRow, Operation, OwnInverse
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
-from app.history.domain import filters_of, inverse_of
+from app.history.domain import inverse_of
 from app.history.schemas import UndoRowArgs
-from app.history.store import history
+from app.history.store import filters_of, history
 from app.http.cursors import cursors
 from app.http.intents import intent, previewed_intent
 from app.players.store import players

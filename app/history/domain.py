@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import NamedTuple
-
 from app.core.errors import Conflict
-from app.core.naming import Lookup, name_key
 from app.core.operations import Inverse, NotUndoable, OwnInverse, find_inverse, find_operation
 from app.core.types import Document
-from app.storage.search_fields import words
 
 # The fields of an entry that are served unchanged; the others are for searching.
 SERVED = (
@@ -30,41 +25,6 @@ SERVED = (
 
 class CannotUndo(Conflict):
     sentence = "The change {entry_id} cannot be undone: {why}."
-
-
-class Filters(NamedTuple):
-    """Which entries a list shows; None: all."""
-
-    kinds: tuple[str, ...]
-    subject_id: str | None = None
-    author: str | None = None
-    key: str | None = None
-    operation: str | None = None
-    item: str | None = None
-    words: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = None) -> Filters:
-    by = args.get("by")
-    return Filters(
-        kinds,
-        subject_id,
-        # Entries store the account id of their author, and the key of the name.
-        None if by is None else Lookup.parse(by).id or name_key(by),
-        args.get("key"),
-        args.get("operation"),
-        args.get("item"),
-        _wanted_words(args.get("reason", "")),
-        args.get("since"),
-        args.get("until"),
-    )
-
-
-def _wanted_words(text: str) -> tuple[str, ...]:
-    """Return the words to search for; a text without any, such as !!!, matches nothing."""
-    return tuple(words(text)) or ((text,) if text.strip() else ())
 
 
 def public_entry(entry: Document, undone_by: str | None) -> Document:

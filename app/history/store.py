@@ -10,34 +10,34 @@ from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.core.errors import AlreadyUndone, NotFound
+from app.core.naming import Lookup, name_key
 from app.core.operations import operation_names
 from app.core.paging import CursorPage
 from app.core.services import current
 from app.core.types import Document
-from app.history.domain import (
-    SERVED,
-    Filters,
-    public_entry,
-)
+from app.history.domain import SERVED, public_entry
 from app.storage.bulk import batches as in_chunks
 from app.storage.client import Storage
 from app.storage.history import HISTORY
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
+from app.storage.search_fields import words
 
 WALK_BATCH = 500
 SERVED_AT_ONCE = 100
 # A page that counts changes does not wait longer.
 COUNT_SECONDS = 1.0
 MOST_COUNTED = 5_000
-# The indexes by filter, the most selective first.
-INDEXES = (
-    ("subject_id", "Subject.Id", "subject"),
-    ("key", "By.Key", "key"),
-    ("author", "Authors", "author"),
-    ("item", "Objects", "object"),
-    ("operation", "Operation", "operation"),
-)
+# The indexes by field, the most selective first.
+INDEXES = {
+    "Subject.Id": "subject",
+    "By.Key": "key",
+    "Authors": "author",
+    "Objects": "object",
+    "Words": "word",
+    "Operation": "operation",
+    "Subject.Kind": "time",
+}
 
 
 class History:
@@ -55,11 +55,10 @@ class History:
         return found
 
     def get_many(
-        self, entry_ids: Sequence[str], filters: Filters | None = None
+        self, entry_ids: Sequence[str], filters: Document | None = None
     ) -> dict[str, Document]:
         """Return by id the entries that exist, and that match the filters."""
-        where = _query(filters)[0] if filters else {}
-        found = self._history.find({**where, "_id": {"$in": list(entry_ids)}})
+        found = self._history.find({**(filters or {}), "_id": {"$in": list(entry_ids)}})
         return {entry["_id"]: entry for entry in found}
 
     def ids_by_key(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -68,15 +67,14 @@ class History:
         found = self._history.find(where, ["IdempotencyKey", "Fingerprint"])
         return {(e["IdempotencyKey"], e.get("Fingerprint") or ""): e["_id"] for e in found}
 
-    def walk(self, filters: Filters) -> Iterator[Document]:
+    def walk(self, filters: Document) -> Iterator[Document]:
         """Yield all matching entries, as stored, the newest first."""
-        where, hint = _query(filters)
-        found = self._history.find(where, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
-        yield from found.hint(hint)
+        found = self._history.find(filters, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
+        yield from found.hint(_index_of(filters))
 
-    def holds(self, filters: Filters) -> bool:
+    def holds(self, filters: Document) -> bool:
         """Return whether a majority holds a matching entry."""
-        return self._transactions.holds(self._history, _query(filters)[0])
+        return self._transactions.holds(self._history, filters)
 
     def require_not_undone(self, entry_id: str) -> None:
         if by := self.undone([entry_id]).get(entry_id):
@@ -87,17 +85,17 @@ class History:
         undone = self.undone([entry["_id"] for entry in entries])
         return [public_entry(entry, undone.get(entry["_id"])) for entry in entries]
 
-    def serve_all(self, filters: Filters) -> Iterator[Document]:
+    def serve_all(self, filters: Document) -> Iterator[Document]:
         """Yield the public form of all matching entries, the newest first."""
         for entries in in_chunks(self.walk(filters), SERVED_AT_ONCE):
             yield from self.serve(entries)
 
-    def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
+    def list(self, filters: Document, size: int, after: bytes | None = None) -> CursorPage:
         """Return a page of public entries."""
         # Without the search fields, which would only be decoded.
         fields = [*SERVED, "IdempotencyKey", "Fingerprint"]
-        where, hint = _query(filters)
-        page = newest_first.read(self._history, where, filters, size, after, hint, fields)
+        hint = _index_of(filters)
+        page = newest_first.read(self._history, filters, filters, size, after, hint, fields)
         return page._replace(values=self.serve(page.values))
 
     def of_subject(self, kind: str, id_: str, skip: int, limit: int) -> Sequence[Document]:
@@ -159,24 +157,29 @@ def _about(kind: str, id_: str) -> Document:
     return {"Subject.Id": id_, "Subject.Kind": kind}
 
 
-def _query(filters: Filters) -> tuple[Document, str]:
-    """Return the query of the filters, and its index."""
-    where: Document = {"Subject.Kind": {"$in": list(filters.kinds)}}
-    hint = "time"
-    for name, field, index in reversed(INDEXES):
-        value = getattr(filters, name)
-        if value is not None:
-            where[field] = value
-            hint = index
-    if filters.words:
-        where["Words"] = {"$all": list(filters.words)}
-        hint = "word" if hint in ("time", "operation") else hint
-    times: Document = {}
-    if filters.since is not None:
-        times["$gte"] = filters.since
-    if filters.until is not None:
-        times["$lt"] = filters.until
-    return ({**where, "At": times} if times else where), hint
+def filters_of(args: Document, kinds: Sequence[str], subject_id: str | None = None) -> Document:
+    """Return the query for the entries that a list shows."""
+    by, reason = args.get("by"), args.get("reason", "").strip()
+    # A text without words, such as !!!, matches nothing.
+    wanted = words(reason) or [reason]
+    times = {"$gte": args.get("since"), "$lt": args.get("until")}
+    bounds = {bound: time for bound, time in times.items() if time is not None}
+    filters = {
+        "Subject.Id": subject_id,
+        "By.Key": args.get("key"),
+        # Entries store the account id of their author, and the key of the name.
+        "Authors": None if by is None else Lookup.parse(by).id or name_key(by),
+        "Objects": args.get("item"),
+        "Words": {"$all": wanted} if reason else None,
+        "Operation": args.get("operation"),
+        "Subject.Kind": {"$in": list(kinds)},
+        "At": bounds or None,
+    }
+    return {field: value for field, value in filters.items() if value is not None}
+
+
+def _index_of(filters: Document) -> str:
+    return next(index for field, index in INDEXES.items() if field in filters)
 
 
 history = current(History)

@@ -19,8 +19,7 @@ from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
 from app.game.player_events.domain import public_event
 from app.game.player_events.store import GameEvents
-from app.history.domain import Filters
-from app.history.store import History
+from app.history.store import History, filters_of
 from app.http.json import encode
 from app.players import domain as players
 from app.players.guilds import guilds_of
@@ -104,16 +103,16 @@ class PersonalData:
         yield "Batches", map(public_batch, self.batches.made_by(user_id))
         yield "Approvals", map(public_approval, self.approvals.of_person(ids, user_id))
         yield "GameEvents", (public_event(event, {}) for event in self.events.of_players(ids))
-        yield "HistoryAbout", (e for id_ in ids for e in self._entries(subject_id=id_))
-        yield "HistoryBy", self._entries(author=user_id)
+        yield "HistoryAbout", (e for id_ in ids for e in self._entries({}, id_))
+        yield "HistoryBy", self._entries({"by": user_id})
 
     def _character(self, player: Document) -> Document:
         """Return a character with everything that it owns and has learned, including bags."""
         bags = [_readable(bag, ()) for bag in self.bags.carried_by([player])]
         return {**_readable(player, players.INTERNAL), "Bags": bags}
 
-    def _entries(self, **of: Any) -> Iterator[Document]:
-        return self.history.serve_all(Filters(KINDS, **of))
+    def _entries(self, args: Document, about: str | None = None) -> Iterator[Document]:
+        return self.history.serve_all(filters_of(args, KINDS, about))
 
 
 def _readable(document: Document, left_out: Iterable[str]) -> Document:

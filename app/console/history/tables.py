@@ -17,8 +17,8 @@ from app.game.player_events.domain import WORDS
 from app.game.player_events.store import events as game_events
 from app.history.access import UNDO, search
 from app.history.access import page as history_page
-from app.history.domain import CannotUndo, filters_of, inverse_of
-from app.history.store import history
+from app.history.domain import CannotUndo, inverse_of
+from app.history.store import filters_of, history
 from app.http.cursors import cursors
 from app.players.store import players
 from app.storage.paging import newest_first
