@@ -2,19 +2,17 @@
 
 Every program holds a shared flock on ``users.lock``, which the kernel releases if it is killed. The
 supervisor (see supervisor.py) shuts MongoDB down when it gets the exclusive lock, that is when the
-last program has ended. If the supervisor ends earlier, a program starts another one.
+last program has ended. If it ends earlier, the next program starts it again.
 """
 
 from __future__ import annotations
 
 import fcntl
 import importlib.util
-import logging
 import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -22,10 +20,7 @@ from app.core.errors import QuartermasterError
 from app.storage.embedded import supervisor
 from app.storage.embedded.supervisor import is_supervised, read_state, try_lock
 
-log = logging.getLogger("quartermaster")
-
 START_SECONDS = STOP_SECONDS = 60
-WATCH_SECONDS = 1.0
 
 
 class EmbeddedError(QuartermasterError):
@@ -42,20 +37,14 @@ class Lease:
         self._users = (self.folder / "users.lock").open("w")
         # Blocks while a previous supervisor shuts its server down.
         fcntl.flock(self._users, fcntl.LOCK_SH)
-        self._is_over = threading.Event()
         try:
             self.uri = self._find_or_start()
         except BaseException:
             self._users.close()
             raise
-        # Threads do not survive a fork: only this process watches.
-        self._watch = threading.Thread(target=self._watch_supervisor, daemon=True)
-        self._watch.start()
 
     def close(self) -> None:
         """Release the server, and wait for its shutdown if no other program uses it."""
-        self._is_over.set()
-        self._watch.join()
         self._users.close()
         deadline = time.monotonic() + STOP_SECONDS
         while is_supervised(self.folder) and time.monotonic() < deadline:
@@ -72,26 +61,12 @@ class Lease:
             if state := read_state(self.folder):
                 return str(state["uri"])
             time.sleep(0.02)
-        raise EmbeddedError(f"The embedded MongoDB did not start: {self._reason()}.")
-
-    def _reason(self) -> str:
+        reason = f"mongod.log and supervisor.log in {self.folder} say more"
         # Found out here, because the supervisor cannot write to its log on a full disk. MongoDB
         # allocates its journal in files of 100 MB.
         if shutil.disk_usage(self.folder).free < 300 * 1024 * 1024:
-            return "the disk is full"
-        return f"mongod.log and supervisor.log in {self.folder} say more"
-
-    def _watch_supervisor(self) -> None:
-        """Start another supervisor if this one was killed, or ended because mongod did."""
-        while not self._is_over.wait(WATCH_SECONDS):
-            try:
-                if not is_supervised(self.folder):
-                    log.warning(
-                        "The embedded MongoDB has stopped; restarting it: %s.", self._reason()
-                    )
-                    self._start_supervisor()
-            except (QuartermasterError, OSError) as error:
-                log.warning("The embedded MongoDB could not be restarted: %s", error)
+            reason = "the disk is full"
+        raise EmbeddedError(f"The embedded MongoDB did not start: {reason}.")
 
     def _start_supervisor(self) -> None:
         """Start the supervisor, which takes its lock and continues in the background."""

@@ -33,7 +33,7 @@ SUPERVISOR_LOCK = "guardian.lock"
 
 
 def main(folder: Path, mongod: str, cache_gb: str) -> None:
-    """Run mongod until the last lease ends, or mongod does; then a program starts us again."""
+    """Run mongod until the last lease ends, or mongod does; the next program starts us again."""
     names = (SUPERVISOR_LOCK, "server.lock", "users.lock")
     supervisor_lock, server_lock, users_lock = ((folder / name).open("a") for name in names)
     if not try_lock(supervisor_lock, seconds=0.5):
