@@ -6,12 +6,9 @@ import that was killed can be repeated: it leaves the same documents and entries
 
 from __future__ import annotations
 
-import logging
 import math
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import IO, Any
 
@@ -32,12 +29,8 @@ from app.storage.client import LONG_WORK_SECONDS, Storage
 from app.storage.errors import has_only_duplicate_keys
 from app.storage.fence import require_not_erased
 
-log = logging.getLogger("quartermaster")
-
 BATCH = 1000
 BATCH_BYTES = 16 * 1024 * 1024
-# The time limit of a sweep. The TTL index or the next sweep deletes the rest.
-SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
 RAW = CodecOptions(document_class=RawBSONDocument)
 
@@ -96,27 +89,17 @@ def insert(
 ) -> Iterator[int]:
     """Insert documents; yield the size of each batch.
 
-    The next batch is prepared while the server stores the previous one. With skips_known, documents
-    with an existing id or name are left out, and all others are known to be valid.
+    With skips_known, documents with an existing id or name are left out, and all others are known
+    to be valid.
     """
-    with ThreadPoolExecutor(1) as pool:
-        pending: Future[int] | None = None
-        for batch in batches(documents, BATCH, BATCH_BYTES):
-            if pending:
-                yield pending.result()
-            pending = pool.submit(_insert, collection, batch, skips_known)
-        if pending:
-            yield pending.result()
-
-
-def _insert(collection: Collection[Document], batch: list[Any], skips_known: bool) -> int:
-    try:
-        with pymongo.timeout(LONG_WORK_SECONDS):
-            collection.insert_many(batch, False, bypass_document_validation=skips_known)
-    except BulkWriteError as error:
-        if not (skips_known and has_only_duplicate_keys(error)):
-            raise not_written(collection, error) from None
-    return len(batch)
+    for batch in batches(documents, BATCH, BATCH_BYTES):
+        try:
+            with pymongo.timeout(LONG_WORK_SECONDS):
+                collection.insert_many(batch, False, bypass_document_validation=skips_known)
+        except BulkWriteError as error:
+            if not (skips_known and has_only_duplicate_keys(error)):
+                raise not_written(collection, error) from None
+        yield len(batch)
 
 
 def not_written(collection: Collection[Document], error: BulkWriteError) -> Conflict:
@@ -124,23 +107,6 @@ def not_written(collection: Collection[Document], error: BulkWriteError) -> Conf
     # Without write errors, the write concern has failed: no majority acknowledged the write.
     faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
     return Conflict(f"Not all {collection.name} could be written: {faults[0]['errmsg']}.")
-
-
-def sweep(
-    collection: Collection[Document], where: Document, seconds: float = SWEEP_SECONDS
-) -> None:
-    """Delete obsolete documents within a time limit. Best effort: errors are only logged."""
-    end = time.monotonic() + seconds
-    try:
-        while time.monotonic() < end:
-            some = collection.find(where, ["_id"], limit=BATCH).batch_size(BATCH)
-            ids = [found["_id"] for found in some]
-            if ids:
-                collection.delete_many({"_id": {"$in": ids}})
-            if len(ids) < BATCH:
-                return
-    except PyMongoError as error:
-        log.warning("Some expired documents in %s were not removed: %s", collection.name, error)
 
 
 def read_all(
