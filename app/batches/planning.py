@@ -45,7 +45,7 @@ from app.core.errors import (
     Unavailable,
 )
 from app.core.limits import Limiter, renew_time_limit, working
-from app.core.naming import Lookup, name_key, parse_guid
+from app.core.naming import Lookup, parse_guid
 from app.core.operations import batch_operations
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -269,7 +269,7 @@ def make_plan(
 
 def _with_subjects(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield rows with their subjects, and with the ids of the objects that they name."""
-    ids_by_name = cache(lambda type_, key: objects.ids_by_name(type_, [key]).get(key, []))
+    ids_named = cache(lambda type_, name: list(objects.named(type_, name)))
     found_rows = 0
     for chunk in in_chunks(rows, CHUNK):
         renew_time_limit()
@@ -281,7 +281,7 @@ def _with_subjects(rows: Iterable[Row]) -> Iterator[Row]:
         undone = [row.arguments["id"] for row in chunk if not (row.fault or row.player)]
         entries = history.get_many(undone)
         for row in chunk:
-            row = _with_object_ids(row, ids_by_name)
+            row = _with_object_ids(row, ids_named)
             if row.fault:
                 yield row
             elif row.player is None:
@@ -297,14 +297,14 @@ def _with_subjects(rows: Iterable[Row]) -> Iterator[Row]:
         raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
 
 
-def _with_object_ids(row: Row, ids_by_name: Callable[[str, str], Sequence[str]]) -> Row:
+def _with_object_ids(row: Row, ids_named: Callable[[str, str], Sequence[str]]) -> Row:
     """Return a row with ids instead of names, or with a fault."""
     operation = None if row.fault else batch_operations().get(row.operation or "")
     for argument, type_ in operation.object_types.items() if operation else ():
         name = row.arguments.get(argument)
         if not name or parse_guid(name):
             continue
-        found = ids_by_name(type_, name_key(name))
+        found = ids_named(type_, name)
         if len(found) != 1:
             many = f"The catalogue has {len(found)} objects of the type {type_} with the name"
             none = f"The catalogue has no {type_} with the name"

@@ -73,26 +73,17 @@ class Objects(Changes):
         wanted = {id_ for id_ in ids if isinstance(id_, str)}
         return self._names({"_id": {"$in": [*wanted]}}) if wanted else {}
 
-    def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
-        """Return some objects of a type with this name, case-insensitively, as names by id."""
+    def named(self, type_: str, name: str, limit: int = 0) -> dict[str, str]:
+        """Return the objects of a type with this name, case-insensitively, as names by id."""
         return self._names({"Type": type_, "NameKey": name_key(name)}, limit)
 
     def _names(self, where: Document, limit: int = 0) -> dict[str, str]:
         found = self._documents.find(where, ["Name"], sort=BY_NAME.sort).limit(limit)
         return {str(one["_id"]): str(one.get("Name", "")) for one in found}
 
-    def ids_by_name(self, type_: str, keys: Iterable[str]) -> dict[str, list[str]]:
-        """Return by name key the ids of all objects of a type with one of these names."""
-        found: dict[str, list[str]] = {}
-        where = {"Type": type_, "NameKey": {"$in": list(keys)}}
-        for one in self._documents.find(where, ["NameKey"]):
-            found.setdefault(one["NameKey"], []).append(str(one["_id"]))
-        return found
-
     def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
         """Return some objects of a type whose name contains a text, as names by id."""
-        page = self.walk(type_, Window(0, limit, limit, b""), text)
-        return {str(record["Id"]): str(record.get("Name")) for record in page.values}
+        return self._names({"Type": type_, **_named(text)}, limit)
 
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""
@@ -103,11 +94,8 @@ class Objects(Changes):
 
     def walk(self, type_: str, window: Window, search: str | None) -> Page:
         """Return a page of the objects of a type, or of those whose name contains a text."""
-        where: Document = {"Type": {"$eq": type_}}
-        held_by = BY_NAME.held_by
-        if search:
-            where["NameTails"] = {"$regex": f"^{re.escape(search)}"}
-            held_by = NAME_TAILS
+        where = {"Type": {"$eq": type_}, **_named(search)}
+        held_by = NAME_TAILS if search else BY_NAME.held_by
         walked = f"{type_} {search or ''}"
         return _public_page(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
 
@@ -158,6 +146,11 @@ class KnownObjects:
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
     """Raise an error as a rule, so that a repeated request still gets its first answer."""
     raise error
+
+
+def _named(search: str | None) -> Document:
+    """Return the filter of objects whose name contains a text."""
+    return {"NameTails": {"$regex": f"^{re.escape(search)}"}} if search else {}
 
 
 def _public_page(page: Page) -> Page:
