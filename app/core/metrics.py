@@ -39,6 +39,8 @@ PROBES = ("/healthz", "/readyz", "/metrics")
 NONE, OTHER = "(none)", "(other)"
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# The bound of the last bucket, which has all requests.
+ENDLESS = float("inf")
 MONGODB_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 # In memory, even if PROMETHEUS_MULTIPROC_DIR is set: only share(), in a worker, uses files.
@@ -135,18 +137,16 @@ def request_totals() -> tuple[int, int, dict[float, int]]:
 
     Requests to the probes do not count.
     """
-    requests = failures = 0
+    failures = 0
     for sample in _samples_of(REQUESTS, "_total"):
-        requests += int(sample.value)
         failures += int(sample.value) if sample.labels["status"] >= "500" else 0
-    below: dict[float, int] = {}
+    within = dict.fromkeys((*REQUEST_BUCKETS, ENDLESS), 0)
     for sample in _samples_of(REQUEST_SECONDS, "_bucket"):
-        bound = float(sample.labels["le"])
-        below[bound] = below.get(bound, 0) + int(sample.value)
-    bounds = sorted(below)
+        within[float(sample.labels["le"])] += int(sample.value)
+    requests = within.pop(ENDLESS)
     # Prometheus buckets are cumulative: each includes the faster ones.
-    slower = zip(bounds, [0, *(below[bound] for bound in bounds)], strict=False)
-    counts = {bound: below[bound] - faster for bound, faster in slower if bound < float("inf")}
+    slower = zip(within.items(), [0, *within.values()], strict=False)
+    counts = {bound: count - faster for (bound, count), faster in slower}
     return requests, failures, counts
 
 
