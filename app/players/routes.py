@@ -11,7 +11,7 @@ from app.auth.views import read_route
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
 from app.core.permissions import Permission
-from app.core.types import Document
+from app.core.types import Document, whole
 from app.http.api import Blueprint
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
@@ -107,8 +107,9 @@ def get_player(key: Lookup) -> Response:
     By name or id, with all further fields that the game stores. The header `X-Version` is the
     Version for `savePlayer`.
     """
-    record, version = players.get_with_version(key)
+    record = players.get(key, "Version")
     # A game may have stored anything as the Version.
+    version = whole(record.pop("Version", None))
     return json_response(record, headers={} if version is None else {"X-Version": str(version)})
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
@@ -55,7 +55,6 @@ ORDERS = {
     ("lastonline", True): order("last_online", "LastOnline", "NameKey"),
     ("lastonline", False): order("last_online", "-LastOnline", "-NameKey"),
 }
-RECORD_WITH_VERSION = {name: 0 for name in RECORD if name != "Version"}
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 # The largest int64; the JSON encoder does not accept arbitrarily large integers.
 LARGEST_TOTAL = 2**63 - 1
@@ -116,21 +115,10 @@ class Players(NamedDocuments):
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = cached_number(total_seconds, self._count_online)
 
-    def get(self, key: Lookup) -> Document:
-        return public_player(self._read(key, RECORD), self.online_since())
-
-    def get_with_maps(self, key: Lookup, *maps: str) -> tuple[Document, Document]:
-        """Return a record, and these maps of the player; a missing one is empty."""
-        fields = {name: shown for name, shown in RECORD.items() if name not in maps}
-        found = self._read(key, fields)
-        held = {name: found.pop(name) for name in maps if name in found}
-        return public_player(found, self.online_since()), with_maps(held)
-
-    def get_with_version(self, key: Lookup) -> tuple[Document, int | None]:
-        """Return a record, and the Version that a save may require; None if it is not a number."""
-        document = self._read(key, RECORD_WITH_VERSION)
-        version = whole(document.pop("Version", None))
-        return public_player(document, self.online_since()), version
+    def get(self, key: Lookup, *more: str) -> Document:
+        """Return a record, with more fields than those that are served with it."""
+        fields = {name: shown for name, shown in RECORD.items() if name not in more}
+        return public_player(self._read(key, fields), self.online_since())
 
     def get_id(self, key: Lookup) -> str:
         id_: str = self._read(key, {"_id": 1})["_id"]
@@ -241,13 +229,15 @@ class Players(NamedDocuments):
 
     def identify_many(self, keys: Sequence[Lookup]) -> dict[Lookup, Identity]:
         """Return the identities of the players that exist, by lookup key."""
-        fields = ["Name", "NameKey", "UserId"]
         by_id = {"_id": {"$in": [key.id for key in keys if key.id]}}
-        by_name = {"NameKey": {"$in": [key.name_key for key in keys if not key.id]}}
-        found = {p["_id"]: p for p in self._documents.find(by_id, fields)}
-        found |= {p["NameKey"]: p for p in self._documents.find(by_name, fields)}
+        by_name = {"NameKey": {"$in": [key.name_key for key in keys if key.name_key]}}
+        found: dict[Any, Identity] = {}
+        for player in self._documents.find(
+            {"$or": [by_id, by_name]}, ["Name", "NameKey", "UserId"]
+        ):
+            found[player["_id"]] = found[player.get("NameKey")] = _identity(player)
         named = {key: found.get(key.id or key.name_key) for key in keys}
-        return {key: _identity(player) for key, player in named.items() if player}
+        return {key: player for key, player in named.items() if player}
 
     def save(
         self,
@@ -264,8 +254,28 @@ class Players(NamedDocuments):
         is_unrecorded = bool(fields) and fields.keys() <= {*unrecorded}
         if is_unrecorded and (saved := self._save_unrecorded(player_id, fields, version)):
             return saved, False
-        step = partial(self._save, player_id, fields, version, intent, new, unrecorded)
-        return self._transactions.run(step, SUBJECT.name, intent.key is not None, player_id)
+        key = Lookup(player_id, player_id, None)
+
+        def step() -> tuple[Applied, bool]:
+            if earlier := self.find_earlier(key, intent):
+                # The entry of a new player has no answer.
+                return earlier, earlier.answer is None
+            if erased_people(self._erasures, [fields.get("UserId"), player_id]):
+                raise WasErased
+            rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
+            derived = NAME_FIELDS if "Name" in fields else ()
+            try:
+                player = self.read_for_change(key, (*fields, *derived))
+            except NotFound:
+                if self._deleted.find_one({"_id": player_id}, ["_id"]):
+                    raise WasDeleted from None
+                if version is not None:
+                    # The version that the game has read no longer exists.
+                    raise
+                return self.insert(new(), intent), True
+            return self.write(self.decide_on(player, rule, intent)), False
+
+        return self.in_transaction(step, intent, player_id)
 
     def _save_unrecorded(
         self, player_id: str, fields: Document, version: int | None
@@ -291,34 +301,6 @@ class Players(NamedDocuments):
             return None
         answer = {"Id": player["_id"], "Name": player.get("Name"), "Version": None}
         return Applied(answer, version=whole(player["Version"]))
-
-    def _save(
-        self,
-        player_id: str,
-        fields: Document,
-        version: int | None,
-        intent: Intent,
-        new: Callable[[], Document],
-        unrecorded: Sequence[str],
-    ) -> tuple[Applied, bool]:
-        key = Lookup(player_id, player_id, None)
-        if earlier := self.find_earlier(key, intent):
-            # The entry of a new player has no answer.
-            return earlier, earlier.answer is None
-        if erased_people(self._erasures, [fields.get("UserId"), player_id]):
-            raise WasErased
-        rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
-        derived = NAME_FIELDS if "Name" in fields else ()
-        try:
-            player = self.read_for_change(key, (*fields, *derived))
-        except NotFound:
-            if self._deleted.find_one({"_id": player_id}, ["_id"]):
-                raise WasDeleted from None
-            if version is not None:
-                # The version that the game has read no longer exists.
-                raise
-            return self.insert(new(), intent), True
-        return self.write(self.decide_on(player, rule, intent)), False
 
     def remove(self, key: Lookup, intent: Intent) -> Applied:
         """Delete a player. A copy is kept for as long as history, so that this can be undone."""

@@ -516,7 +516,6 @@ def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
     fields = {"itemid": SWORD, "quantity": "1", "reason": "a <b> reason"}
     with monkeypatch.context() as patch:
         patch.setattr(Players, "get", database_away)
-        patch.setattr(Players, "get_with_maps", database_away)
         patch.setattr(Players, "change", database_away)
         answer = staff.post("/players/Aladric/give", key, **fields)
     assert answer.status_code == 503

@@ -42,7 +42,7 @@ from app.game.player_events.access import restore_item
 from app.http.cursors import cursors
 from app.http.path_converters import path_guid
 from app.players import spells
-from app.players.domain import DELETED_AT
+from app.players.domain import DELETED_AT, with_maps
 from app.players.items.domain import slot_records
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.items.store import bags
@@ -194,7 +194,7 @@ ListPage(
 
 def player_page(tab: str, key: Lookup) -> Response:
     try:
-        record, maps = players.get_with_maps(key, *MAPS.get(tab, ()))
+        record = with_maps(players.get(key, *MAPS.get(tab, ())))
     except NotFound as error:
         id_ = key.id or players.get_id_ever(key)
         return gone_page("player", id_, tab, error, describe_deleted)
@@ -204,16 +204,16 @@ def player_page(tab: str, key: Lookup) -> Response:
     shown = {"player": player, "tabs": FORMS, **changes}
     content: dict[str, Any] = {}
     if tab == "items":
-        content = items_content(maps, id_)
+        content = items_content(record, id_)
     elif tab == "spells":
-        known = spells.known_spells(maps["Spells"])
+        known = spells.known_spells(record["Spells"])
         content = {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
     elif tab == "variables":
-        kept = named(variables.variable_records(maps["Variables"]), "VariableId")
+        kept = named(variables.variable_records(record["Variables"]), "VariableId")
         by_name = sorted(kept, key=lambda variable: variable["Name"].casefold())
         content = {"variables": by_name}
     elif tab == "notes":
-        content = {"notes": notes.visible_notes(maps["Notes"])}
+        content = {"notes": notes.visible_notes(record["Notes"])}
     values = {"itemid": content.get("chosen", "")}
     entries = changes["entries"]
     target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
