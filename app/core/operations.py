@@ -150,8 +150,6 @@ class Operation:
     inverse: Inverse | OwnInverse | NotUndoable | None
     # The items that it moves.
     moves: Callable[[Document], Moved]
-    # The sentence in lists of history: {changes}, the arguments by history name, or plain text.
-    sentence: str
     # If it changes one document: the store of the document, what is read of it, and the rule.
     store: Store | None = None
     reads: tuple[str, ...] = ()
@@ -164,6 +162,8 @@ class Operation:
     preview: Preview | None = None
     # Raise unless a caller may do it to the document with a key, with these arguments.
     requires: tuple[Callable[[Key, Document], Any], ...] = ()
+    # The sentence in lists of history: {changes}, the arguments by history name, or plain text.
+    sentence: str = BY_CHANGES
     # How a batch executes it; None: not in batches.
     batch: BatchRow | None = None
     # The notice of the page after the change; it may also contain {whom} and {lines}.

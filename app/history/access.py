@@ -11,7 +11,7 @@ from app.auth.spending import spend
 from app.catalogue.store import ObjectKey, objects
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
-from app.core.operations import ANY, BY_CHANGES, BatchRow, Operation, OwnInverse, Store, no_items
+from app.core.operations import ANY, BatchRow, Operation, OwnInverse, Store, no_items
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -33,7 +33,6 @@ UNDO = Operation(
     # The inverse declares the items that it moves.
     moves=no_items,
     batch=BatchRow(order="Undo", orders="Undo {changes}"),
-    sentence=BY_CHANGES,
     notice="Undid a change of {whom}: {lines}.",
 )
 

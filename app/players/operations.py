@@ -8,7 +8,6 @@ from app.catalogue.store import objects
 from app.core.changes import Applied, Change, Intent
 from app.core.naming import Lookup
 from app.core.operations import (
-    BY_CHANGES,
     BatchRow,
     Inverse,
     Operation,
@@ -77,7 +76,6 @@ RENAME = Operation(
     # A name is unique: a duplicate key must not fail the other changes of a bulk write.
     inverse=Inverse(fields=("Name",), rule=undo_rename, reads=NAME_FIELDS, in_bulk=False),
     moves=no_items,
-    sentence=BY_CHANGES,
     notice="{whom} is called {Name} now.",
 )
 DELETE = Operation(
@@ -94,7 +92,6 @@ DELETE = Operation(
         make=undo_deletion,
     ),
     moves=UnknownItems("deleting a player"),
-    sentence=BY_CHANGES,
     notice="Deleted {whom}.",
 )
 LEVEL = ("Level", "Exp")
@@ -109,7 +106,6 @@ SET_LEVEL = Operation(
     inverse=Inverse(fields=LEVEL, rule=restore_fields),
     moves=no_items,
     batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),
-    sentence=BY_CHANGES,
     notice="{whom} has the level {Level} now.",
 )
 CLASS = ("ClassId", "ClassName")
@@ -123,6 +119,5 @@ SET_CLASS = Operation(
     rule=set_class,
     inverse=Inverse(fields=CLASS, rule=restore_fields),
     moves=no_items,
-    sentence=BY_CHANGES,
     needs_object="class_id",
 )

@@ -9,7 +9,7 @@ from app.auth.views import read_route
 from app.core.changes import Change
 from app.core.errors import Conflict
 from app.core.naming import Lookup
-from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, no_items
+from app.core.operations import BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
 from app.core.types import Document, decimal
 from app.http.api import Blueprint, Schema
@@ -122,7 +122,6 @@ TEACH = Operation(
     moves=no_items,
     needs_object="spellid",
     batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
-    sentence=BY_CHANGES,
     notice="Taught {whom} {SpellId}.",
 )
 FORGET = Operation(
@@ -136,7 +135,6 @@ FORGET = Operation(
     inverse=UNDO_SPELLS,
     moves=no_items,
     batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
-    sentence=BY_CHANGES,
     notice="{whom} has forgotten {SpellId}.",
 )
 

@@ -8,7 +8,6 @@ import pytest
 
 import app
 from app.core.operations import (
-    BY_CHANGES,
     IncompleteOperation,
     NotUndoable,
     Operation,
@@ -25,7 +24,6 @@ FACTS = {
     "arguments": None,
     "inverse": NotUndoable("it is a test"),
     "moves": no_items,
-    "sentence": BY_CHANGES,
 }
 
 

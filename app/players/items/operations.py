@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from app.core.changes import Change
-from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, OwnInverse, Prepared
+from app.core.operations import BatchRow, Inverse, Operation, OwnInverse, Prepared
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.players.items.domain import CONTAINERS, FILLED_BAG, bag_of, give, receive, take
@@ -83,7 +83,6 @@ GIVE = Operation(
         prepare=prepare_batch_give,
         label="Give an item",
     ),
-    sentence=BY_CHANGES,
     notice="Gave {Quantity} {ItemId} to {whom}.",
 )
 TAKE = Operation(
@@ -101,7 +100,6 @@ TAKE = Operation(
         orders="Take {count} × {object}{in_all} from {whom}",
         label="Take an item",
     ),
-    sentence=BY_CHANGES,
     notice="Took {Quantity} {ItemId} from {whom}.",
 )
 GIVE_BACK = Operation(
@@ -112,7 +110,6 @@ GIVE_BACK = Operation(
     inverse=UNDO_MOVES,
     # Of the event; history has them among the arguments.
     moves=lambda args: {args["ItemId"]: args["Quantity"]},
-    sentence=BY_CHANGES,
     notice="Gave {Quantity} {ItemId} back to {whom}.",
 )
 TRANSFER = Operation(
@@ -130,6 +127,5 @@ TRANSFER = Operation(
         make=undo_transfer,
     ),
     moves=moved,
-    sentence=BY_CHANGES,
     notice="Moved {Quantity} {ItemId} from {whom} to {To}.",
 )

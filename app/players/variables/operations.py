@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.catalogue.store import objects
-from app.core.operations import BY_CHANGES, BatchRow, Inverse, Operation, no_items
+from app.core.operations import BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
 from app.players.store import players
 from app.players.variables.domain import GLOBAL_READS, assign, assign_global, undo, undo_global
@@ -24,7 +24,6 @@ SET_VARIABLE = Operation(
         orders="Set {object}{to_value} for {whom}",
         label="Set a variable",
     ),
-    sentence=BY_CHANGES,
 )
 SET_GLOBAL_VARIABLE = Operation(
     name="set-variable",
@@ -37,5 +36,4 @@ SET_GLOBAL_VARIABLE = Operation(
     # A batch row that undoes it does not change a player, so it is carried out alone.
     inverse=Inverse(fields=("Value",), rule=undo_global),
     moves=no_items,
-    sentence=BY_CHANGES,
 )

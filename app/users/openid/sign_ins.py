@@ -11,7 +11,7 @@ from functools import partial
 from app.core.changes import Intent, Origin
 from app.core.errors import EmailTaken, NameTaken
 from app.core.naming import Lookup
-from app.core.operations import BY_CHANGES, Operation
+from app.core.operations import Operation
 from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http import tracing
@@ -48,7 +48,6 @@ CREATE_BY_COMPANY = _operation(
 SET_GROUP_ROLES = _operation(
     "set-group-roles",
     no_undo="the groups of the company decide about these roles",
-    sentence=BY_CHANGES,
 )
 LINK_COMPANY_ACCOUNT = _operation(
     "link-company-account",

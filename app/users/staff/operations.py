@@ -10,7 +10,7 @@ from app.auth import guard
 from app.auth.callers import callers
 from app.core.changes import Change, Intent
 from app.core.naming import Lookup
-from app.core.operations import BY_CHANGES, Prepared
+from app.core.operations import Prepared
 from app.core.permissions import (
     IN_ROLES,
     LIMIT_NAMES,
@@ -141,7 +141,6 @@ CHANGE_ROLE = role_operation(
     "change-role",
     title="Change the role",
     prepare=prepare_change,
-    sentence=BY_CHANGES,
     arguments=RoleArgs(),
 )
 REMOVE_ROLE = role_operation(
@@ -157,7 +156,6 @@ SET_ROLES = account_operation(
     prepare=prepare_roles,
     preview=preview_roles,
     no_undo="set the roles again instead",
-    sentence=BY_CHANGES,
     arguments=RolesArgs(),
     approval=RULE,
 )
