@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from app.core.errors import Invalid
 from app.core.naming import is_visible
+from app.http import examples
 from app.http.fields import LINES, NO_CONTROLS
-from app.http.openapi import examples
 from app.players.domain import check_name
 from tests.openapi_document import OPERATIONS, SPEC
 

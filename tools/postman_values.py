@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.types import Document
-from app.http.openapi import examples
+from app.http import examples
 
 FOLDERS = (
     "Players",

@@ -32,12 +32,11 @@ from app.core.permissions import KeyAccess, Permission, SignedIn
 from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.cursors import cursors
+from app.http.examples import BATCH, PLAYER
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
-from app.http.openapi.examples import BATCH, PLAYER
 from app.http.parser import load
-from app.http.path_converters import path_guid
 
 ABOUT = "Asking colleagues to approve what is over a limit."
 
@@ -65,7 +64,6 @@ def served(request: Document) -> Document:
     is_body_required=True,
     refuses=(NotFound("player", PLAYER), TooManyWaiting()),
 )
-@blp.leaves_no_entry
 @blp.idempotent
 def ask_for_approval(args: Document) -> Response:
     """Ask for approval
@@ -97,7 +95,7 @@ def get_approval(request_id: str) -> Document:
 
     Your own, or with the permission `approve` anybody's that you may list.
     """
-    return served(access.visible_request(path_guid("id", request_id)))
+    return served(access.visible_request(request_id))
 
 
 @read(
@@ -116,7 +114,7 @@ def approve_request(args: Document, request_id: str) -> Response:
     the plan, nothing changes, and the request waits with a new plan. A batch can then be run by the
     person who asked.
     """
-    request, applied = access.approve(path_guid("id", request_id), args)
+    request, applied = access.approve(request_id, args)
     return change_response(applied, served(request))
 
 
@@ -134,7 +132,7 @@ def decline_request(args: Document, request_id: str) -> Response:
 
     With the reason.
     """
-    declined = access.decline(path_guid("id", request_id), args)
+    declined = access.decline(request_id, args)
     return json_response(served(declined))
 
 
@@ -150,4 +148,4 @@ def withdraw_request(request_id: str) -> Document:
 
     Nobody can approve it any more.
     """
-    return served(access.withdraw(path_guid("id", request_id)))
+    return served(access.withdraw(request_id))

@@ -6,10 +6,10 @@ from app.approvals.domain import LISTS, STATES
 from app.core.naming import NAME_LENGTH
 from app.history.schemas import ApproverSchema, FieldChangeSchema, SubjectSchema
 from app.http.api import Schema
+from app.http.examples import BATCH, ITEM, PLAYER
 from app.http.fields import Guid, Integer, List, Moment, Object, PlainText, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
-from app.http.openapi.examples import BATCH, ITEM, PLAYER
 
 AT, ENDS_AT = "2026-01-31T19:04:21.250Z", "2026-02-07T19:04:21.250Z"
 ASKED = {"itemid": ITEM, "quantity": 500}

@@ -87,7 +87,8 @@ def change_route(
 
     def decorator(view: View) -> View:
         operation.routes[view.__name__] = Route(method, f"{blueprint.url_prefix}{path}")
-        view = blueprint.idempotent(view) if operation.takes_key else blueprint.recorded(view)
+        view = blueprint.recorded(view)
+        view = blueprint.idempotent(view) if operation.takes_key else view
         view = blueprint.warns(view) if operation.needs_object else view
         view = blueprint.refuses(*refusals, *_own_refusals(operation))(view)
         view = blueprint.documents_response(200, schema, **options)(view)

@@ -28,6 +28,7 @@ from app.core.permissions import (
 from app.core.types import Document
 from app.http.address import remote_address
 from app.http.api import UnguardedView
+from app.http.path_converters import with_guids
 from app.http.tracing import CALLER
 from app.storage.limits import limits
 
@@ -63,7 +64,7 @@ def required(
                 caller = (identified_by or identify)()
                 caller.require(*permissions, of_key=of_key)
                 limits.count_request(caller.id)
-                return view(**path)
+                return view(**with_guids(path))
 
         return _declare(cast(View, guarded), permissions, of_key)
 

@@ -42,12 +42,11 @@ from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
+from app.http.examples import BATCH
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
-from app.http.openapi.examples import BATCH
 from app.http.parser import is_json
-from app.http.path_converters import path_guid
 from app.http.uploads import upload
 
 ABOUT = "Many changes at once: plan, review, run and undo them."
@@ -73,7 +72,6 @@ read = partial(read_route, blp)
     refuses=(NothingToUndo("no change matches"), OVER_BUDGET),
 )
 @blp.documents_body(BatchArgs())
-@blp.leaves_no_entry
 @blp.idempotent
 @blp.arguments(BatchQueryArgs(), location="query")
 def plan_batch(args: Document) -> Response:
@@ -113,7 +111,7 @@ def get_batch(batch_id: str) -> Document:
 
     With its progress.
     """
-    return public_batch(access.visible_batch(path_guid("id", batch_id)))
+    return public_batch(access.visible_batch(batch_id))
 
 
 @read(
@@ -128,7 +126,7 @@ def list_batch_rows(args: Document, batch_id: str) -> Response:
 
     In order, each with its verdict.
     """
-    batch = access.visible_batch(path_guid("id", batch_id))
+    batch = access.visible_batch(batch_id)
     return cursor_response(access.list_rows(batch, args, page_size(args)))
 
 
@@ -146,7 +144,7 @@ def advance_batch(batch_id: str) -> Document:
     As `run`, but it does not resume a paused batch, and waits up to two seconds for the end. Use
     `run`, and then get the batch until its `State` is `done`.
     """
-    return _progress(worker.wait(access.start(path_guid("id", batch_id), resumes=False)))
+    return _progress(worker.wait(access.start(batch_id, resumes=False)))
 
 
 @read(
@@ -165,7 +163,7 @@ def run_batch(batch_id: str) -> Document:
     it if the caller loses the needed permission. A batch that is running or done is returned
     unchanged.
     """
-    return _progress(access.start(path_guid("id", batch_id)))
+    return _progress(access.start(batch_id))
 
 
 @read(
@@ -181,7 +179,7 @@ def pause_batch(batch_id: str) -> Document:
     No further rows are carried out until it is run again. A batch that is paused or done is
     returned unchanged.
     """
-    return _progress(access.pause(path_guid("id", batch_id)))
+    return _progress(access.pause(batch_id))
 
 
 @read(
@@ -196,7 +194,7 @@ def cancel_batch(batch_id: str) -> Document:
 
     Completed rows stay, and the remaining rows are not carried out.
     """
-    return _progress(access.cancel(path_guid("id", batch_id)))
+    return _progress(access.cancel(batch_id))
 
 
 @read(
@@ -208,7 +206,6 @@ def cancel_batch(batch_id: str) -> Document:
     method="POST",
     refuses=(UNKNOWN, NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET),
 )
-@blp.leaves_no_entry
 @blp.idempotent
 def undo_batch(args: Document, batch_id: str) -> Response:
     """Plan the batch that undoes another
@@ -216,7 +213,7 @@ def undo_batch(args: Document, batch_id: str) -> Response:
     It has one row for each completed row, the last one first. Like every plan, it changes nothing
     until it is run. With `Partial`, the `Warning` of a row says which items are missing.
     """
-    return _made(planning.plan_undo(path_guid("id", batch_id), args["Partial"]))
+    return _made(planning.plan_undo(batch_id, args["Partial"]))
 
 
 @read(
@@ -226,7 +223,6 @@ def undo_batch(args: Document, batch_id: str) -> Response:
     method="POST",
     refuses=(UNKNOWN, NotEnded(), NothingLeft(), OVER_BUDGET),
 )
-@blp.leaves_no_entry
 @blp.idempotent
 def retry_batch(batch_id: str) -> Response:
     """Plan a batch with the remaining rows of another
@@ -234,7 +230,7 @@ def retry_batch(batch_id: str) -> Response:
     It has the rows that were refused, or not carried out before the batch was cancelled. Like every
     plan, it changes nothing until it is run. A row whose fields were refused stays refused.
     """
-    return _made(planning.plan_retry(path_guid("id", batch_id)))
+    return _made(planning.plan_retry(batch_id))
 
 
 def _made(made: Made) -> Response:

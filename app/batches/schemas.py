@@ -17,6 +17,7 @@ from app.history.schemas import (
     SubjectSchema,
 )
 from app.http.api import Schema
+from app.http.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import (
@@ -26,7 +27,6 @@ from app.http.lists import (
     SearchText,
     page_of,
 )
-from app.http.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 
 LONGEST_NAME = 100
 AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"

@@ -20,9 +20,8 @@ from app.core.paging import CursorPage, Page, Window
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
+from app.http.examples import TOKEN
 from app.http.lists import LegacyListArgs, cursor_list, legacy_list
-from app.http.openapi.examples import TOKEN
-from app.http.path_converters import path_guid
 
 ABOUT = "The catalogue of the game: its items, spells, classes, maps and so on."
 OF_TYPE = "/<object_type:type_name>"
@@ -99,7 +98,7 @@ def get_object(type_name: str, object_id: str) -> Document:
 
     With all fields that the game stores.
     """
-    return objects.get(parse_type(type_name), path_guid("id", object_id))
+    return objects.get(parse_type(type_name), object_id)
 
 
 @read("/time", GameTimeSchema, Permission.PLAYERS_READ, KeyAccess.ANY, refuses=(NoTime(),))

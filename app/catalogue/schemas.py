@@ -3,9 +3,9 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
+from app.http.examples import ITEM
 from app.http.fields import Guid, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, LegacyPageSchema, SearchText, page_of
-from app.http.openapi.examples import ITEM
 
 NAMES = {
     "type": "object",

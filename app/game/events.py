@@ -22,9 +22,9 @@ from app.history.schemas import EntrySchema
 from app.history.store import History
 from app.http.api import Blueprint, Schema
 from app.http.cursors import cursors
+from app.http.examples import CURSOR_EXAMPLE
 from app.http.fields import Integer, List, Text
 from app.http.lists import CursorListArgs, cursor_response, page_size
-from app.http.openapi.examples import CURSOR_EXAMPLE
 from app.storage.client import Storage
 from app.storage.events import BEGINNING, EVENTS, EventLog, Place, PlaceLost
 from app.storage.history import HISTORY

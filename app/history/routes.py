@@ -26,10 +26,10 @@ from app.history.schemas import (
 )
 from app.history.store import history
 from app.http.api import Blueprint
+from app.http.examples import ENTRY, ITEM, UNDO_ENTRY
 from app.http.intents import answer
 from app.http.json import json_response
 from app.http.lists import PageNumberArgs, cursor_response, page_size, paged_list
-from app.http.openapi.examples import ENTRY, ITEM, UNDO_ENTRY
 from app.players.items.undo import Spent
 from app.players.store import players
 from app.players.variables.domain import ChangedSince
@@ -165,7 +165,7 @@ def list_user_addresses(args: Document, user_key: Lookup) -> Document:
 
 @logs.route("/chat", methods=["GET"], is_documented=False)
 @logs.route("/pm", methods=["GET"], is_documented=False)
-@logs.route("/guild/<guild_id>/activity", methods=["GET"], is_documented=False)
+@logs.route("/guild/<guild>/activity", methods=["GET"], is_documented=False)
 @read_route(logs, "/trade", ActivityPageSchema, Permission.HISTORY_READ, args=PageNumberArgs())
 def list_trades(args: Document, **_: str) -> Document:
     """List trades

@@ -7,9 +7,9 @@ from app.core.changes import KINDS
 from app.core.naming import NAME_LENGTH
 from app.core.operations import operation_names
 from app.http.api import Schema
+from app.http.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
 from app.http.fields import Flag, Guid, List, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
-from app.http.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
 
 AT = "2026-01-31T19:04:21.250Z"
 LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters.")

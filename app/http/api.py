@@ -93,11 +93,8 @@ class Blueprint(flask_smorest.Blueprint):
     documents_alternative = flask_smorest.Blueprint.alt_response
     # Marks a view that adds a history entry and accepts a reason.
     recorded = staticmethod(_mark("is_recorded"))
-    # Marks a view that accepts the headers of a change, but adds no entry itself.
-    leaves_no_entry = staticmethod(_mark("leaves_no_entry"))
     # Marks a view that may add a Warning header to its response.
     warns = staticmethod(_mark("warns"))
-
     # Marks a view whose response has the header X-Version.
     has_version = staticmethod(_mark("has_version"))
 
@@ -117,6 +114,5 @@ class Blueprint(flask_smorest.Blueprint):
 
     @classmethod
     def idempotent(cls, view: View) -> View:
-        """Document that a view adds a history entry and accepts an Idempotency-Key."""
-        view = _mark("is_idempotent")(cls.recorded(view))
-        return cls.refuses(KeyReused("order-4711"))(view)
+        """Document that a view accepts an Idempotency-Key and a reason."""
+        return cls.refuses(KeyReused("order-4711"))(_mark("is_idempotent")(view))

@@ -16,10 +16,9 @@ from app.core.permissions import Permission
 from app.core.services import current
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
+from app.http.examples import GUILD
 from app.http.fields import Guid, Integer, Moment, Text
 from app.http.lists import PageNumberArgs, page_of, paged_list
-from app.http.openapi.examples import GUILD
-from app.http.path_converters import path_guid
 from app.players.domain import SLOTS, VARIABLE
 from app.players.items.domain import filled
 from app.players.items.schemas import SlotSchema
@@ -143,7 +142,7 @@ def get_guild(guild_id: str) -> Document:
 
     With all further fields that the game stores.
     """
-    return public_object(guilds.get(path_guid("guildId", guild_id)))
+    return public_object(guilds.get(guild_id))
 
 
 @read(
@@ -158,7 +157,7 @@ def list_guild_members(args: Document, guild_id: str) -> Document:
 
     By name, each with its rank. Members whose character was deleted are missing.
     """
-    ranks = ranks_of(guilds.get(path_guid("guildId", guild_id), "Members"))
+    ranks = ranks_of(guilds.get(guild_id, "Members"))
 
     def members(window: Window) -> Page:
         page = players.list_of_ids(list(ranks), window)
@@ -178,7 +177,7 @@ def list_guild_variables(guild_id: str) -> list[Document]:
 
     All that are set, in order of id.
     """
-    guild = guilds.get(path_guid("guildId", guild_id), "Variables")
+    guild = guilds.get(guild_id, "Variables")
     return variable_records(guild.get("Variables", {}))
 
 
@@ -188,4 +187,4 @@ def list_guild_bank(guild_id: str) -> list[Document]:
 
     The filled slots, in slot order.
     """
-    return filled(guilds.get(path_guid("guildId", guild_id), "Bank").get("Bank", {}))
+    return filled(guilds.get(guild_id, "Bank").get("Bank", {}))

@@ -13,9 +13,9 @@ from app.core.paging import Page, Window
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 from app.http.api import Blueprint
+from app.http.examples import PLAYER
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
-from app.http.openapi.examples import PLAYER
 from app.players.domain import PlayerNameTaken, PlayerOnline, ranks
 from app.players.operations import DELETE, RENAME, SET_CLASS, SET_LEVEL
 from app.players.schemas import (

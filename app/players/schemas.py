@@ -4,6 +4,7 @@ from marshmallow import INCLUDE
 
 from app.core.naming import NAME_LENGTH
 from app.http.api import Schema
+from app.http.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.http.fields import NO_CONTROLS, STATS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
@@ -15,7 +16,6 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
-from app.http.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 
 
 class PlayerSchema(Schema):

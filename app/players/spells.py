@@ -14,8 +14,8 @@ from app.core.permissions import Permission
 from app.core.types import Document, decimal
 from app.http.api import Blueprint, Schema
 from app.http.context import setting
+from app.http.examples import KNOWN_SPELL, SPELL
 from app.http.fields import Guid, Integer
-from app.http.openapi.examples import KNOWN_SPELL, SPELL
 from app.players.store import players
 
 

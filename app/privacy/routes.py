@@ -11,10 +11,10 @@ from app.auth.execution import change_route, execute
 from app.core.naming import Lookup
 from app.http import tracing
 from app.http.api import Blueprint
+from app.http.examples import PLAYER
 from app.http.intents import change_headers, change_response, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
-from app.http.openapi.examples import PLAYER
 from app.http.uploads import Pieces, download
 from app.players.domain import PlayerOnline
 from app.privacy.domain import ErasureUnderWay, NotConfirmed, OwnAccount, public_erasure

@@ -3,8 +3,8 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
+from app.http.examples import USER, USER_ID
 from app.http.fields import Guid, Integer, List, Moment, Text
-from app.http.openapi.examples import USER, USER_ID
 
 AT = "2026-01-31T12:00:00Z"
 

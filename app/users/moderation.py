@@ -20,10 +20,10 @@ from app.core.penalties import BAN, MUTE, Penalty, is_in_force
 from app.core.permissions import RIGHTS, Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
+from app.http.examples import PLAYER, USER
 from app.http.fields import Flag, Integer, Moment, PlainText, Text
 from app.http.intents import LONGEST_REASON, change_response
 from app.http.masking import masked
-from app.http.openapi.examples import PLAYER, USER
 from app.players.store import players
 from app.users.domain import revoke_tokens
 from app.users.operations import account_operation

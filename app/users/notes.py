@@ -25,11 +25,11 @@ from app.core.paging import CursorPage
 from app.core.permissions import Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
+from app.http.examples import NOTE, USER, USER_ID
 from app.http.fields import Guid, Moment, PlainText, Text
 from app.http.intents import change_response
 from app.http.lists import CursorListArgs, CursorPageSchema, cursor_list, page_of
 from app.http.masking import masked
-from app.http.openapi.examples import NOTE, USER, USER_ID
 from app.players.store import players
 from app.users.store import users
 

@@ -222,13 +222,13 @@ def list_characters(key: Lookup) -> Any:
     return players.list_of_user(users.get(key, "_id")["_id"])
 
 
-@read("/<lookup:key>/players/<lookup:character>", PlayerSchema, *QUERY)
-def get_character(key: Lookup, character: Lookup) -> Document:
+@read("/<lookup:owner>/players/<lookup:character>", PlayerSchema, *QUERY)
+def get_character(owner: Lookup, character: Lookup) -> Document:
     """Get one of a user's characters
 
     By id, name, or position in the list of the user's characters.
     """
-    return players.get_of_user(users.get(key, "_id")["_id"], character)
+    return players.get_of_user(users.get(owner, "_id")["_id"], character)
 
 
 @read("/<lookup:key>/variables", VariableSchema(many=True), *QUERY)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
+from app.http.examples import EMAIL, USER, USER_ID
 from app.http.fields import Flag, Guid, PasswordHash, Text
 from app.http.lists import (
     ASCENDING,
@@ -13,7 +14,6 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
-from app.http.openapi.examples import EMAIL, USER, USER_ID
 
 CODE = "The valid reset code, for callers with the role users.manage; else null."
 # Not all regex dialects of clients know \p{L}; for ASCII this is the whole rule.

@@ -9,7 +9,7 @@ from app import create_app
 from app.auth.api_keys import new_secret
 from app.core.permissions import Role
 from app.database import COLLECTIONS
-from app.http.openapi import examples
+from app.http import examples
 from app.maintenance.demo import catalogue
 from app.maintenance.demo.world import World as DemoWorld
 from app.storage.client import Storage

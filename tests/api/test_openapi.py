@@ -9,8 +9,8 @@ from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
 from app.core.operations import all_operations
+from app.http import examples
 from app.http.fields import DEMO_PASSWORD_HASH
-from app.http.openapi import examples
 from app.maintenance.demo.world import World
 from app.users.domain import is_username
 from tests.contract_tables import camel_case

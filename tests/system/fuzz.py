@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from app.http.openapi.examples import BATCH, PLAYER
+from app.http.examples import BATCH, PLAYER
 from app.http.openapi.guide import ROLES
 from tests import mongod
 from tests.factories import add_batch

@@ -14,7 +14,7 @@ from pymongo import UpdateOne
 
 from app.core.metrics import REQUEST_BUCKETS
 from app.game.samples import INTERVAL, KEPT, MICROSECONDS, interval_of
-from app.http.openapi.examples import PLAYER_ID
+from app.http.examples import PLAYER_ID
 from app.maintenance.demo.catalogue import ITEM_IDS, guid
 from tests import mongod
 from tests.factories import make_factor, sha256

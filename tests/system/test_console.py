@@ -9,7 +9,7 @@ import requests
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from app.http.openapi.examples import ACTION, BAG, BATCH, GLOBAL_VARIABLE, ITEM, PLAYER, PLAYER_ID
+from app.http.examples import ACTION, BAG, BATCH, GLOBAL_VARIABLE, ITEM, PLAYER, PLAYER_ID
 from tests import tiers
 from tests.factories import make_batch, make_batch_row, make_entry
 from tests.game import look, make_action

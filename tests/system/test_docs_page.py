@@ -7,7 +7,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
-from app.http.openapi.examples import ITEM, PLAYER, PLAYER_ID
+from app.http.examples import ITEM, PLAYER, PLAYER_ID
 from tests import tiers
 from tests.system.programs import wait_until
 

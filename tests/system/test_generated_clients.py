@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from app.http.examples import ITEM, PLAYER
 from app.http.fields import DEMO_PASSWORD_HASH as PASSWORD
-from app.http.openapi.examples import ITEM, PLAYER
 from tests.openapi_document import OPERATIONS
 
 PYTHON = f"""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.http.openapi.examples import KEY
+from app.http.examples import KEY
 from config.base import Settings
 from tests.factories import guid, make_player, sha256
 from tests.guide import blocks

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.http.openapi.examples import PLAYER
+from app.http.examples import PLAYER
 from tests.openapi_document import OPERATIONS, SPEC
 from tests.system.programs import playing, run, wait_until
 from tests.tiers import some

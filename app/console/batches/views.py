@@ -59,7 +59,6 @@ from app.core.types import Document
 from app.history.access import visible_entries
 from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
-from app.http.path_converters import path_guid
 from app.http.uploads import form_file, is_form_with_file
 from app.players.store import players
 
@@ -143,7 +142,7 @@ def result_columns() -> Columns:
 
 def find_rows(wanted: Document, size: int, batch_id: str) -> CursorPage:
     """Return rows with their texts; an undo describes its entry if the caller may see it."""
-    batch = access.visible_batch(path_guid("id", batch_id))
+    batch = access.visible_batch(batch_id)
     page = access.list_rows(batch, load(ROW_ARGUMENTS, wanted), size)
     rows = page.values
     found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])

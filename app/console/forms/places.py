@@ -30,10 +30,7 @@ from app.core.permissions import Need, Permission, SignedIn
 from app.game.actions.asking import Answer
 from app.history.access import UNDO, undo_arguments
 from app.history.access import page as history_page
-from app.http.path_converters import path_guid
 
-# The path variables that are ids.
-GUIDS = ("action_id", "batch_id", "key_id", "object_id", "request_id", "sign_in_id")
 ANYBODY = (SignedIn.ANYBODY,)
 
 
@@ -102,8 +99,7 @@ class Place:
 
     def _checked(self, path: dict[str, Any]) -> dict[str, Any]:
         own = {"key": Lookup.parse(guard.caller().id)} if self.is_own else {}
-        ids = {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
-        return {**own, **ids}
+        return {**own, **path}
 
     def _shown(self, tab: str) -> Callable[..., Response]:
         return partial(self.show, tab) if len(self.tabs) > 1 else self.show

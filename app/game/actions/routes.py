@@ -51,11 +51,11 @@ from app.game.actions.schemas import (
 )
 from app.game.actions.store import actions
 from app.http.api import Blueprint
+from app.http.examples import ACTION, GUILD, MAP, PLAYER, USER
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
 from app.http.masking import masked
-from app.http.openapi.examples import ACTION, GUILD, MAP, PLAYER, USER
 from app.http.path_converters import path_guid
 from app.players.variables.domain import variable_record
 from app.players.variables.schemas import SetVariableArgs, VariableSchema
@@ -119,7 +119,7 @@ def ask_route(
     """Return a decorator for a view that asks the game for an action."""
 
     def decorator(view: Any) -> Any:
-        view = blueprint.leaves_no_entry(blueprint.idempotent(view))
+        view = blueprint.idempotent(view)
         view = blueprint.refuses(NoGame(), ActionFailed(f"{PLAYER} is not playing."))(view)
         view = blueprint.documents_alternative(
             202, schema=ActionUnderWaySchema, description="Not answered yet."
@@ -186,14 +186,14 @@ def say_on_map(args: Document, map_id: str) -> Response:
 
 
 @ask_route(
-    blp, "/chat/direct/<lookup:key>", SaidToPlayerSchema, Permission.GAME_ACT, args=ChatArgs()
+    blp, "/chat/direct/<lookup:receiver>", SaidToPlayerSchema, Permission.GAME_ACT, args=ChatArgs()
 )
-def say_to_player(args: Document, key: Lookup) -> Response:
+def say_to_player(args: Document, receiver: Lookup) -> Response:
     """Send a chat message to one player
 
     Color and Target are passed to the game.
     """
-    return say(player_subject(key), args, lookupKey=masked(str(key)))
+    return say(player_subject(receiver), args, lookupKey=masked(str(receiver)))
 
 
 @ask_route(
@@ -209,7 +209,7 @@ def set_guild_variable(args: Document, guild_id: str, variable_id: str) -> Respo
 
     The running game does it: guilds are its own.
     """
-    subject = guild_subject(path_guid("guildId", guild_id))
+    subject = guild_subject(guild_id)
     variable = path_guid("variableId", variable_id, nil=False)
     answer = ask(GUILD_VARIABLE, subject, {"VariableId": variable, "Value": args["value"]})
     return action_response(answer, variable_record(variable, args["value"]))
@@ -265,7 +265,7 @@ def get_action(action_id: str) -> Document:
 
     An action on a user needs the role `users.query`.
     """
-    return public_action(asking.visible_action(path_guid("id", action_id)), actions.now())
+    return public_action(asking.visible_action(action_id), actions.now())
 
 
 @read_route(
@@ -278,7 +278,6 @@ def get_action(action_id: str) -> Document:
     is_body_required=True,
     example=LETTER_EXAMPLE,
 )
-@of_players.leaves_no_entry
 @of_players.idempotent
 def send_letter(args: Document, key: Lookup) -> Response:
     """Send a letter to a player, online or not
@@ -307,7 +306,7 @@ def withdraw_letter(action_id: str) -> Document:
     A letter only while no game has taken it, and if you could give its items; they still count for
     the day. A restart until the game restarts: the game stops its countdown within about a second.
     """
-    return public_action(asking.withdraw(path_guid("id", action_id)), actions.now())
+    return public_action(asking.withdraw(action_id), actions.now())
 
 
 def say(whom: Recipient, args: Document, **where: str) -> Response:

@@ -7,9 +7,9 @@ from app.core.naming import NAME_LENGTH
 from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
+from app.http.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID, USER, USER_ID
 from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
-from app.http.openapi.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID, USER, USER_ID
 from app.players.items.schemas import QUANTITY_MAX
 
 AT, DONE_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:04:21.430Z"

@@ -17,9 +17,9 @@ from app.game.player_events.schemas import GameEventPageSchema, ReportedSchema, 
 from app.game.player_events.store import events
 from app.http.api import Blueprint
 from app.http.cursors import cursors
+from app.http.examples import BAG, ENTRY, EVENT, ITEM
 from app.http.intents import answer
 from app.http.lists import CursorListArgs, cursor_response, page_size
-from app.http.openapi.examples import BAG, ENTRY, EVENT, ITEM
 from app.players.items.domain import no_room
 from app.players.items.operations import GIVE_BACK
 from app.players.items.schemas import TakenSchema

@@ -37,9 +37,9 @@ from app.game.server.schemas import (
     TakenActionsSchema,
 )
 from app.http.api import Blueprint
+from app.http.examples import ACTION, GAME, PLAYER_ID
 from app.http.intents import change_response, replayed_headers
 from app.http.json import json_response
-from app.http.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.http.path_converters import path_guid
 from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted, WasErased
 from app.players.store import players
@@ -88,7 +88,6 @@ def save_player(args: Document, player_id: Lookup) -> Response:
     is_body_required=True,
     refuses=(NO_BUDGET,),
 )
-@of_players.leaves_no_entry
 @of_players.idempotent
 def save_players(args: Document) -> Response:
     """Save many characters
@@ -165,8 +164,7 @@ def answer_action(args: Document, action_id: str) -> Document:
     changes nothing. A restart that was withdrawn during the countdown gets 409: do not restart.
     """
     require_small(args["Result"])
-    id_, error, result = path_guid("id", action_id), args["Error"], args["Result"]
-    action = actions.answer(id_, taker_of(args), error, result)
+    action = actions.answer(action_id, taker_of(args), args["Error"], args["Result"])
     with suppress(Conflict, NotFound, Unavailable):  # the service tries again later
         actions.give(action["_id"])
     return public_action(action, actions.now())

@@ -8,8 +8,8 @@ from marshmallow.validate import Length
 from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
+from app.http.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Object, Text
-from app.http.openapi.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.http.parser import MAX_FIELDS
 from app.players.items.schemas import SlotSchema
 from app.players.schemas import PlayerSchema

@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
 
-from flask import (
-    Flask,
-    Response,
-    current_app,
-    redirect,
-    request,
-    send_from_directory,
-)
+from flask import Flask, Response, current_app, redirect, request, send_from_directory
 from swagger_ui_bundle import swagger_ui_path
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as BaseResponse
@@ -60,12 +53,10 @@ def register(app: Flask, blueprints: Iterable[Blueprint], public: Callable[..., 
 
 
 def docs_page() -> Response:
-    headers = {
-        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-        "X-Content-Type-Options": "nosniff",
-    }
-    page = (HERE / "docs_page.html").read_bytes()
-    return Response(page, headers=headers, mimetype="text/html")
+    page = Response((HERE / "docs_page.html").read_bytes(), mimetype="text/html")
+    page.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    page.headers["X-Content-Type-Options"] = "nosniff"
+    return page
 
 
 def docs_file(name: str) -> Response:

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import flask_smorest
 from flask import Flask
 from flask_smorest.spec.plugins import FlaskPlugin
-from werkzeug.routing import Rule
 
-from app.core.errors import NotFound, QuartermasterError
-from app.core.naming import Lookup
+from app.core.errors import QuartermasterError
 from app.core.types import Document
 from app.http.api import Blueprint, FailureSchema
 from app.http.errors import BUG, SENTENCES, body_of, codes, headers_of, http_body, status_of
-from app.http.openapi.guide import (
-    ABOUT,
-    FAILURES,
-    GUID,
-    HEADERS,
-    IDEMPOTENCY_KEY,
-    PATH_PARAMETERS,
-    REASON,
-    SECURITY,
-    STATUSES,
-)
-from app.http.path_converters import CONVERTERS
+from app.http.openapi import guide
+from app.http.openapi.guide import FAILURES
+from app.http.path_converters import CONVERTERS, PATH_ARGUMENTS, PathArgument
 
 JSON = "application/json"
 # An argument in a rule of Werkzeug, with its converter.
@@ -50,7 +39,7 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     app = Flask("documentation", static_folder=None)
     app.config.update(settings)
     app.url_map.converters |= CONVERTERS
-    api = Api(app, spec_kwargs=ABOUT)
+    api = Api(app, spec_kwargs=guide.ABOUT)
     for blueprint in blueprints:
         api.register_blueprint(blueprint)
     document: Document = api.spec.to_dict()
@@ -59,77 +48,47 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     schemas.pop("PaginationMetadata")
     # Not an enum: with one, generated clients would fail at a code of a later release.
     schemas["Failure"]["properties"]["Code"]["x-extensible-enum"] = list(codes())
-    paths: Document = {}
+    paths, tags = dict[str, Document](), set[str]()
     for rule in app.url_map.iter_rules():
         item = document["paths"].get(FlaskPlugin.flaskpath2openapi(rule.rule), {})
-        for method in sorted(name.lower() for name in rule.methods or ()):
-            if operation := item.get(method):
-                parameters, missing = _path_parameters(rule, operation["tags"][0])
-                view = app.view_functions[rule.endpoint]
-                _complete(operation, view, parameters, missing, schemas)
-                path = rule.rule
-                for parameter in parameters:
-                    path = ARGUMENT.sub(f"{{{parameter['name']}}}", path, count=1)
-                paths.setdefault(path, {})[method] = operation
-    document["paths"] = paths
-    document["components"] = {
-        "schemas": schemas,
-        "securitySchemes": SECURITY,
-        "headers": HEADERS,
-        "responses": {
-            f"Failure{status}": _failure(status, errors) for status, errors in FAILURES.items()
+        for method in item.keys() & map(str.lower, rule.methods or ()):
+            operation, view = item[method], app.view_functions[rule.endpoint]
+            arguments = [PATH_ARGUMENTS[name] for name in ARGUMENT.findall(rule.rule)]
+            _complete(operation, view, arguments, schemas)
+            names = [f"{{{argument.name}}}" for argument in arguments]
+            paths.setdefault(ARGUMENT.sub("{}", rule.rule).format(*names), {})[method] = operation
+            tags.add(operation["tags"][0])
+    failures = {f"Failure{status}": _failure(status, of) for status, of in FAILURES.items()}
+    return {
+        **document,
+        "tags": [tag for tag in document["tags"] if tag["name"] in tags],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": guide.SECURITY,
+            "headers": guide.HEADERS,
+            "responses": failures,
         },
     }
-    tags = {of["tags"][0] for item in paths.values() for of in item.values()}
-    document["tags"] = [tag for tag in document["tags"] if tag["name"] in tags]
-    return document
-
-
-def _path_parameters(rule: Rule, group: str) -> tuple[list[Document], list[NotFound]]:
-    """Return the parameters of a path in their order, and examples of what may be missing."""
-    parameters, missing = list[Document](), []
-    for argument in ARGUMENT.findall(rule.rule):
-        found = PATH_PARAMETERS.get(f"{group} {argument}") or PATH_PARAMETERS[argument]
-        name, description, example, kind = found
-        if name == "lookupKey" and "lookup:character" in rule.rule:
-            name = "lookupKey1"
-        if kind in ("player", "user"):
-            missing.append(NotFound(kind, Lookup.parse("nobody")))
-        elif kind not in ("", GUID):
-            missing.append(NotFound(kind, "nobody"))
-        schema = {"type": "string", "format": "uuid"} if kind == GUID else {"type": "string"}
-        about = {"description": description, "example": example, "schema": schema}
-        parameters.append({"in": "path", "name": name, "required": True, **about})
-    return parameters, missing
 
 
 def _complete(
-    operation: Document,
-    view: Any,
-    path_parameters: list[Document],
-    missing: list[NotFound],
-    schemas: Document,
+    operation: Document, view: Any, arguments: Sequence[PathArgument], schemas: Document
 ) -> None:
     """Complete an operation, as flask-smorest documents it, in place."""
     is_idempotent, is_recorded = hasattr(view, "is_idempotent"), hasattr(view, "is_recorded")
-    roles = list(view.access)
+    takes_reason = is_idempotent or is_recorded
     # The names of views in camelCase, which client generators convert to the style of a language.
     name = re.sub(r"_(.)", lambda match: match[1].upper(), view.__name__)
-    access = "Public."
-    if roles:
-        scopes = ", ".join(f"`{scope}`" for scope in view.scopes or ()) or "any"
-        of_keys = "Not with a key." if view.scopes is None else f"Scopes of a key: {scopes}."
-        access = f"Roles: {', '.join(f'`{role}`' for role in roles)}. {of_keys}"
-    about = operation.get("description")
     parameters = [
-        *path_parameters,
+        *map(_path_parameter, arguments),
         *operation.get("parameters", []),
-        *([IDEMPOTENCY_KEY] if is_idempotent else []),
-        *([REASON] if is_recorded else []),
+        *([guide.IDEMPOTENCY_KEY] if is_idempotent else []),
+        *([guide.REASON] if takes_reason else []),
     ]
     bodies = list(operation.get("requestBody", {}).get("content", {}).values())
-    responses = operation["responses"]
-    successes = [responses[status]["content"][JSON] for status in responses if status[0] == "2"]
+    responses = {s: body for s, body in operation["responses"].items() if "content" in body}
+    successes = [body["content"][JSON] for status, body in responses.items() if status < "3"]
     for media in (*bodies, *successes):
         media.setdefault("example", _example(media["schema"], schemas))
     for media in successes:
@@ -141,38 +100,51 @@ def _complete(
     conditions = {
         "X-Request-ID": True,
         "Idempotency-Replayed": is_idempotent,
-        "X-History-Id": is_recorded and not hasattr(view, "leaves_no_entry"),
+        "X-History-Id": is_recorded,
         "Warning": hasattr(view, "warns") or sent & {"pageSize", "count"},
         "X-Version": hasattr(view, "has_version"),
         **dict.fromkeys(("Deprecation", "Link"), operation.get("deprecated")),
     }
-    headers = [name for name, is_sent in conditions.items() if is_sent]
     responses["200"]["description"] = "Done."
-    for status in responses.keys() & {"200", "201"}:
-        responses[status]["headers"] = _headers(headers)
-    documented = {status: body for status, body in responses.items() if "content" in body}
-    for response in documented.values():
-        response.setdefault("headers", _headers(["X-Request-ID"]))
+    for status, response in responses.items():
+        names = conditions if status < "202" else ["X-Request-ID"]
+        response.setdefault("headers", _headers(filter(conditions.get, names)))
 
-    formats = {parameter["schema"].get("format") for parameter in parameters}
     general = {429, 500, 503}
-    general |= {401, 403} if roles else set()
+    general |= {401, 403} if view.access else set()
     general |= {413, 415} if bodies else set()
-    general |= {400} if bodies or is_recorded or formats & {"uuid", "int64"} else set()
+    formats = {parameter["schema"].get("format") for parameter in parameters}
+    general |= {400} if bodies or takes_reason or formats & {"uuid", "int64"} else set()
+    missing = [argument.missing for argument in arguments if argument.missing]
     errors = [*missing, *getattr(view, "refusals", ())]
-    failures: Document = {}
     for status in general | set(map(status_of, errors)):
         own = [error for error in errors if status_of(error) == status]
         shared = FAILURES[status] if status in general else ()
         reference = {"$ref": f"#/components/responses/Failure{status}"}
-        failures[str(status)] = _failure(status, [*shared, *own]) if own else reference
+        failure = _failure(status, [*shared, *own]) if own else reference
+        responses.setdefault(str(status), failure)
     operation.update(
         operationId=name,
-        description="\n\n".join(filter(None, (about, access))),
-        security=[{"password": roles}, {"bearer": []}] if roles else [],
+        description="\n\n".join(filter(None, (operation.get("description"), _access(view)))),
+        security=[{"password": list(view.access)}, {"bearer": []}] if view.access else [],
         parameters=parameters,
-        responses=dict(sorted({**failures, **documented}.items())),
+        responses=dict(sorted(responses.items())),
     )
+
+
+def _path_parameter(argument: PathArgument) -> Document:
+    schema = {"type": "string", **({"format": "uuid"} if argument.is_guid else {})}
+    about = {"description": argument.about, "example": argument.example, "schema": schema}
+    return {"in": "path", "name": argument.name, "required": True, **about}
+
+
+def _access(view: Any) -> str:
+    """Return the sentences about who may call a view."""
+    if not view.access:
+        return "Public."
+    scopes = ", ".join(f"`{scope}`" for scope in view.scopes or ()) or "any"
+    of_keys = "Not with a key." if view.scopes is None else f"Scopes of a key: {scopes}."
+    return f"Roles: {', '.join(f'`{role}`' for role in view.access)}. {of_keys}"
 
 
 def _example(schema: Document, schemas: Document) -> Any:
@@ -213,13 +185,12 @@ def _headers(names: Iterable[str]) -> Document:
 
 def _failure(status: int, errors: Iterable[QuartermasterError]) -> Document:
     """Return the response with these errors; without any, that of Flask for its status."""
-    bodies = [body_of(error) for error in errors]
-    bodies = bodies or [http_body(status, SENTENCES.get(status, BUG))]
+    bodies = [*map(body_of, errors)] or [http_body(status, SENTENCES.get(status, BUG))]
     named = {str(number): {"value": body} for number, body in enumerate(bodies, start=1)}
     examples = {"examples": named} if len(bodies) > 1 else {"example": bodies[0]}
     headers = [name for error in errors for name in headers_of(error)]
     return {
-        "description": STATUSES[status],
+        "description": guide.STATUSES[status],
         "headers": _headers(["X-Request-ID", *headers]),
         "content": {JSON: {"schema": {"$ref": "#/components/schemas/Failure"}, **examples}},
     }

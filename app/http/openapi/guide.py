@@ -18,15 +18,12 @@ from app.core.errors import (
     Unauthorized,
     Unavailable,
 )
+from app.http.examples import ENTRY
 from app.http.intents import REASON_PATTERN
-from app.http.openapi import examples
-
-GUID = "guid"
-GUIDE = Path(__file__).with_name("guide.md").read_text()
 
 # A relative server URL works behind any proxy: it is resolved against the document's own URL.
 ABOUT: dict[str, Any] = {
-    "info": {"description": GUIDE},
+    "info": {"description": Path(__file__).with_name("guide.md").read_text()},
     "version": version("quartermaster"),
     "servers": [{"url": "/"}],
 }
@@ -75,31 +72,20 @@ FAILURES: dict[int, Sequence[QuartermasterError]] = {
     500: (),
     503: (Unavailable("The database is not available at the moment; please try again."),),
 }
-
-
-def _header(description: str, example: str) -> dict[str, Any]:
-    return {"description": description, "schema": {"type": "string"}, "example": example}
-
-
+WARNING = "299 quartermaster \"The catalogue holds no item with the id '...'.\""
 HEADERS = {
-    "X-Request-ID": _header("The id of the request, as in the log.", "5c8848779587481c9a62"),
-    "Retry-After": _header("How many seconds to wait before trying again.", "2"),
-    "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
-    "Idempotency-Replayed": _header("True if an earlier request got this answer.", "true"),
-    "X-History-Id": _header(
-        "The history entry of this change; absent if nothing changed.", examples.ENTRY
-    ),
-    "X-Version": _header(
-        "The Version of the player: a save may require that it is still this.", "7"
-    ),
-    "Warning": _header(
-        "What is unusual about the request, or was not done as requested.",
-        "299 quartermaster \"The catalogue holds no item with the id '...'.\"",
-    ),
-    "Deprecation": _header("When it was deprecated, in the format of RFC 9745.", "@1767225600"),
-    "Link": _header(
-        "Its replacement, with the relation successor-version.", "</api/v1/...>; rel=..."
-    ),
+    name: {"description": about, "schema": {"type": "string"}, "example": example}
+    for name, about, example in (
+        ("X-Request-ID", "The id of the request, as in the log.", "5c8848779587481c9a62"),
+        ("Retry-After", "How many seconds to wait before trying again.", "2"),
+        ("WWW-Authenticate", "How to authenticate.", "Bearer"),
+        ("Idempotency-Replayed", "True if an earlier request got this answer.", "true"),
+        ("X-History-Id", "The history entry of this change; absent if nothing changed.", ENTRY),
+        ("X-Version", "The Version of the player: a save may require that it is still this.", "7"),
+        ("Warning", "What is unusual about the request, or was not done as requested.", WARNING),
+        ("Deprecation", "When it was deprecated, in the format of RFC 9745.", "@1767225600"),
+        ("Link", "Its replacement, with the relation successor-version.", "</api/v1/...>; rel=..."),
+    )
 }
 IDEMPOTENCY_KEY = {
     "in": "header",
@@ -119,40 +105,4 @@ REASON = {
     ),
     "required": False,
     "schema": {"type": "string", "pattern": REASON_PATTERN},
-}
-
-
-PLAYER, USER = "A character's name or id.", "A username or user id."
-PLACE = "A character's id, name, or position in the user's list, from 0."
-# By the argument in the rule, with its converter; in some groups, by that after their name: the
-# documented name, the description, an example, and either guid or what a 404 says is missing.
-PATH_PARAMETERS = {
-    "player:key": ("lookupKey", PLAYER, examples.PLAYER, "player"),
-    "Game lookup:key": ("lookupKey", PLAYER, examples.PLAYER, "player"),
-    "lookup:key": ("lookupKey", USER, examples.USER, "user"),
-    "lookup:character": ("lookupKey2", PLACE, examples.PLAYER, "player"),
-    "lookup:player_key": ("id", PLAYER, examples.PLAYER, "player"),
-    "lookup:user_key": ("id", USER, examples.USER, "user"),
-    "Credentials lookup:key": ("username", USER, "demo", "user"),
-    "player:player_id": ("lookupKey", "A character's id.", examples.PLAYER_ID, GUID),
-    "bag_id": ("bagId", "The id of a bag.", examples.BAG, GUID),
-    "variable_id": ("variableId", "The id of a variable.", examples.VARIABLE, GUID),
-    "Global variables variable_id": (
-        "id",
-        "The id of a global variable.",
-        examples.GLOBAL_VARIABLE,
-        GUID,
-    ),
-    "entry_id": ("id", "The id of an entry.", examples.ENTRY, "entry of history"),
-    "batch_id": ("id", "The id of a batch.", examples.BATCH, GUID),
-    "request_id": ("id", "The id of a request.", examples.BATCH, GUID),
-    "guild_id": ("guildId", "The id of a guild.", examples.GUILD, GUID),
-    "map_id": ("mapId", "The id of a map.", examples.MAP, GUID),
-    "action_id": ("id", "The id of an action.", examples.ACTION, GUID),
-    "object_type:type_name": ("type", "A type of objects, such as item, spell or map.", "item", ""),
-    "object_id": ("id", "The id of an object.", examples.ITEM, GUID),
-    "key_id": ("id", "The id of a key.", examples.KEY_ID, GUID),
-    "role": ("name", "The name of a role.", "support", "role"),
-    "token_id": ("tokenId", "The refresh token.", examples.TOKEN, GUID),
-    "sign_in_id": ("id", "The id of a sign-in.", examples.SIGN_IN, GUID),
 }

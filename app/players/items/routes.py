@@ -12,8 +12,7 @@ from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.context import setting
-from app.http.openapi.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER_ID, TOKEN
-from app.http.path_converters import path_guid
+from app.http.examples import BAG, BAG_ITEM, ITEM, OTHER_PLAYER_ID, TOKEN
 from app.players.items.domain import BagNotEmpty, NotEnoughItems, no_room, slot_records
 from app.players.items.operations import GIVE, TAKE, TRANSFER
 from app.players.items.schemas import (
@@ -66,7 +65,7 @@ def get_bag(bag_id: str) -> Document:
 
     All slots of the bag in slot order, empty ones included. BagId in an inventory names it.
     """
-    return bags.get(path_guid("bagId", bag_id))
+    return bags.get(bag_id)
 
 
 change_route(

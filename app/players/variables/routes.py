@@ -13,9 +13,9 @@ from app.core.paging import Page, Window
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
+from app.http.examples import GLOBAL_VARIABLE, TOKEN, VARIABLE
 from app.http.intents import answer
 from app.http.lists import LegacyListArgs, PageNumberArgs, legacy_list, paged_list
-from app.http.openapi.examples import GLOBAL_VARIABLE, TOKEN, VARIABLE
 from app.http.path_converters import path_guid
 from app.players.store import players
 from app.players.variables.domain import (
@@ -72,8 +72,7 @@ def get_variable(key: Lookup, variable_id: str) -> Document:
 
     A variable is an integer or a boolean, as it was set.
     """
-    variable = path_guid("variableId", variable_id)
-    return variable_record(variable, read_value(key, variable))
+    return variable_record(variable_id, read_value(key, variable_id))
 
 
 @read_route(
@@ -88,7 +87,7 @@ def get_variable_value(key: Lookup, variable_id: str) -> Document:
 
     As `{"value": ...}`, for tools that need no more.
     """
-    return {"value": read_value(key, path_guid("variableId", variable_id))}
+    return {"value": read_value(key, variable_id)}
 
 
 @change_route(
@@ -141,58 +140,57 @@ def list_global_variables(args: Document) -> Document:
     return legacy_list(args, read_page)
 
 
-@of_game.route("/<guid:variable_id>", methods=["GET"], is_documented=False)
+@of_game.route("/<guid:global_id>", methods=["GET"], is_documented=False)
 @read_route(
     of_game,
-    "/global/<variable_id>",
+    "/global/<global_id>",
     GlobalVariableSchema,
     Permission.PLAYERS_READ,
     KeyAccess.ANY,
     refuses=(unknown,),
 )
-def get_global_variable(variable_id: str) -> Document:
+def get_global_variable(global_id: str) -> Document:
     """Get a global variable
 
     With its name, its type and its value.
     """
-    return global_variable_record(read_global(variable_id))
+    return global_variable_record(objects.get(GLOBAL, global_id))
 
 
-@of_game.route("/<guid:variable_id>/value", methods=["GET"], is_documented=False)
+@of_game.route("/<guid:global_id>/value", methods=["GET"], is_documented=False)
 @read_route(
     of_game,
-    "/global/<variable_id>/value",
+    "/global/<global_id>/value",
     ValueSchema,
     Permission.PLAYERS_READ,
     KeyAccess.ANY,
     refuses=(unknown,),
 )
-def get_global_variable_value(variable_id: str) -> Document:
+def get_global_variable_value(global_id: str) -> Document:
     """Get the bare value of a global variable
 
     As `{"value": ...}`, for tools that need no more.
     """
-    return {"value": global_value(read_global(variable_id))}
+    return {"value": global_value(objects.get(GLOBAL, global_id))}
 
 
-@of_game.route("/<guid:variable_id>", methods=["POST"], is_documented=False)
+@of_game.route("/<guid:global_id>", methods=["POST"], is_documented=False)
 @change_route(
     of_game,
     SET_GLOBAL_VARIABLE,
-    "/global/<variable_id>",
+    "/global/<global_id>",
     GlobalVariableSchema,
     unknown,
     OtherType(GLOBAL_VARIABLE, WORDS[INTEGER]),
     body=SetVariableArgs(),
 )
-def set_global_variable(args: Document, variable_id: str) -> Response:
+def set_global_variable(args: Document, global_id: str) -> Response:
     """Set a global variable
 
     The value must have the type of the variable.
     """
-    id_ = path_guid("id", variable_id)
-    meant = {"variable_id": id_, **args}
-    return answer(execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, id_), meant))
+    meant = {"variable_id": global_id, **args}
+    return answer(execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, global_id), meant))
 
 
 def read_value(key: Lookup, variable: str) -> Value:
@@ -202,10 +200,6 @@ def read_value(key: Lookup, variable: str) -> Value:
         raise NotFound("variable", variable)
     value: Value = variables[variable]
     return value
-
-
-def read_global(variable_id: str) -> Document:
-    return objects.get(GLOBAL, path_guid("id", variable_id))
 
 
 def read_page(window: Window) -> Page:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from app.http.api import Schema
+from app.http.examples import GLOBAL_VARIABLE, VARIABLE
 from app.http.fields import Guid, Integer, Text, VariableValue
 from app.http.lists import LegacyPageSchema, page_of
-from app.http.openapi.examples import GLOBAL_VARIABLE, VARIABLE
 
 
 class VariableSchema(Schema):

@@ -15,7 +15,6 @@ from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.intents import answer, change_headers
 from app.http.json import json_response
-from app.http.path_converters import path_guid
 from app.users.api_keys.domain import KeyNameTaken, TooManyKeys
 from app.users.api_keys.management import CREATE_KEY, NEEDS, REVOKE_KEY, ROTATE_KEY, list_keys
 from app.users.api_keys.schemas import (
@@ -72,8 +71,7 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     some more hours, so that you can update tools one by one. Name, permissions, addresses and
     budget stay the same. By default, the lifetime of the key starts again.
     """
-    id_ = path_guid("id", key_id)
-    return key_response(execute(ROTATE_KEY, whose(args), {"Id": id_, **body}))
+    return key_response(execute(ROTATE_KEY, whose(args), {"Id": key_id, **body}))
 
 
 @change_route(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found, method="DELETE")
@@ -83,7 +81,7 @@ def revoke_user_key(args: Document, key_id: str) -> Response:
 
     Permanently. All workers refuse it within seconds.
     """
-    return answer(execute(REVOKE_KEY, whose(args), {"Id": path_guid("id", key_id)}))
+    return answer(execute(REVOKE_KEY, whose(args), {"Id": key_id}))
 
 
 def whose(args: Document) -> Lookup:

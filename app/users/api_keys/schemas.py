@@ -8,9 +8,9 @@ from marshmallow import ValidationError, fields, validates
 from app.core.naming import holds_invisible, is_visible, parse_guid
 from app.core.permissions import SCOPES
 from app.http.api import Schema
+from app.http.examples import ITEM, KEY, KEY_ID
 from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Text
 from app.http.masking import masked
-from app.http.openapi.examples import ITEM, KEY, KEY_ID
 
 LONGEST_NAME = 60
 LONGEST_OVERLAP_HOURS = 24 * 30

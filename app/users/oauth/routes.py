@@ -22,7 +22,6 @@ from app.http.intents import answer as change_answer
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.openapi.guide import STATUSES
-from app.http.path_converters import path_guid
 from app.users.oauth.domain import (
     TokenRefused,
     bad_credentials,
@@ -91,71 +90,69 @@ def create_token(args: Document) -> Response:
     return json_response(body, headers={"Cache-Control": "no-store"})
 
 
-@blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
+@blp.route("/tokens/<lookup:account>", methods=["DELETE"], is_documented=False)
 @change_route(
-    blp, REVOKE_TOKENS, "/token/<lookup:key>", RevokedUserSchema, not_manager, method="DELETE"
+    blp, REVOKE_TOKENS, "/token/<lookup:account>", RevokedUserSchema, not_manager, method="DELETE"
 )
-def revoke_tokens(key: Lookup) -> Response:
+def revoke_tokens(account: Lookup) -> Response:
     """Revoke all tokens of a user
 
     Your own, or with the role `users.manage` those of any user.
     """
-    return change_answer(execute(REVOKE_TOKENS, key, {}))
+    return change_answer(execute(REVOKE_TOKENS, account, {}))
 
 
 @read_route(
     blp,
-    "/sign-ins/<lookup:key>",
+    "/sign-ins/<lookup:account>",
     SignInPageSchema,
     *MANAGES,
     args=CursorListArgs(),
     refuses=(not_manager,),
 )
-def list_user_sign_ins(args: Document, key: Lookup) -> Response:
+def list_user_sign_ins(args: Document, account: Lookup) -> Response:
     """List the sign-ins of a user
 
     Your own, or with the role `users.manage` those of any user. Only active sign-ins are listed,
     the one that expires last first.
     """
-    return cursor_response(list_sign_ins(key, page_size(args), args.get("after", "")))
+    return cursor_response(list_sign_ins(account, page_size(args), args.get("after", "")))
 
 
 @read_route(
     blp,
-    "/sign-ins/<lookup:key>/<sign_in_id>",
+    "/sign-ins/<lookup:account>/<sign_in_id>",
     EndedSignInSchema,
     *MANAGES,
     method="DELETE",
     refuses=(not_manager, NotOwned("sign-in", "demo")),
 )
-def end_user_sign_in(key: Lookup, sign_in_id: str) -> Document:
+def end_user_sign_in(account: Lookup, sign_in_id: str) -> Document:
     """End one sign-in of a user
 
     Your own, or with the role `users.manage` that of any user. Its tokens or its console session
     stop working.
     """
-    chain = path_guid("id", sign_in_id)
-    user = end_sign_in(key, chain)
-    return {"username": user["Name"], "Id": chain}
+    user = end_sign_in(account, sign_in_id)
+    return {"username": user["Name"], "Id": sign_in_id}
 
 
-@blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
+@blp.route("/tokens/<lookup:account>/<token_id>", methods=["DELETE"], is_documented=False)
 @read_route(
     blp,
-    "/token/<lookup:key>/<token_id>",
+    "/token/<lookup:account>/<token_id>",
     RevokedTokenSchema,
     *MANAGES,
     method="DELETE",
     refuses=(not_manager, NotOwned("token", "demo")),
 )
-def revoke_token(key: Lookup, token_id: str) -> Document:
+def revoke_token(account: Lookup, token_id: str) -> Document:
     """Revoke one refresh token and the tokens issued with it
 
     Your own, or with the role `users.manage` those of any user.
     """
-    token = path_guid("tokenId", token_id)
-    user = end_sign_in_of_token(key, token)
-    return {"username": user["Name"], "tokenId": token}
+    user = end_sign_in_of_token(account, token_id)
+    return {"username": user["Name"], "tokenId": token_id}
 
 
 @blp.errorhandler(TokenRefused)

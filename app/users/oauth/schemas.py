@@ -7,6 +7,7 @@ from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
 from marshmallow.validate import OneOf
 
 from app.http.api import FailureSchema, Schema
+from app.http.examples import SIGN_IN, TOKEN
 from app.http.fields import (
     MESSAGES,
     Guid,
@@ -16,7 +17,6 @@ from app.http.fields import (
     Text,
 )
 from app.http.lists import CursorPageSchema, page_of
-from app.http.openapi.examples import SIGN_IN, TOKEN
 
 # A code of the app or a recovery code, in groups or not.
 OTP = re.compile(r"[0-9A-Za-z -]{0,64}")
