@@ -30,7 +30,6 @@ from app.players.guilds import Guilds
 from app.players.items.domain import Limits as ItemLimits
 from app.players.items.store import Bags, Catalogue
 from app.players.store import Players
-from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.storage.background import Chores
 from app.storage.client import Storage
@@ -80,14 +79,13 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(Cursors(keys))
     callers = add(Callers(storage, settings.AUTH_CACHE_SECONDS, power_role=settings.POWER_ROLE))
     add(Limits(storage, limits))
-    budgets = add(Budgets(storage))
-    add(Marks(storage))
+    for store in (Budgets, Marks, Bags, Reports, Approvals):
+        add(store(storage))
     own = "You are sending other batches", max(1, half // 4)
     add(UploadPlaces("Others are sending batches", half, own=own))
     own = "You are downloading other files", max(1, half // 2)
     add(DownloadPlaces("Others are downloading files", half, own=own))
 
-    bags = add(Bags(storage))
     # Public clients take a response with a Warning for a plain success.
     is_strict = settings.STRICT_CATALOGUE or bool(settings.COMPATIBILITY)
     known = add(KnownObjects(storage, settings.CATALOGUE_CACHE_SECONDS, is_strict))
@@ -109,31 +107,25 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(Hasher(passwords, hashing, settings.PASSWORD_CACHE_SECONDS))
     busy, places, queue = "mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE
     add(Mailer(app, Limiter(f"Too many {busy}", places, queue, PATIENCE_SECONDS)))
-    users = add(Users(storage, total_seconds))
+    add(Users(storage, total_seconds))
     add(ResetCodes(keys[0]))
     add(Vault(keys, storage.clock.time))
     ways_in = WAYS_IN if settings.STAFF_PASSWORDS else ("OpenId",)
     roles = add(Roles(storage, callers.forget, ways_in))
     add(Staff(storage, roles))
-    tokens = add(
-        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT)
-    )
+    add(RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT))
     add(Provider(settings))
 
     history = add(History(storage))
-    add(Reports(storage))
     samples = add(Samples(storage))
-    approvals = add(Approvals(storage))
     # At most a quarter of the threads may wait for the game, for batches, and for erasures.
     actions = add(Actions(storage, players, catalogue, quarter))
     add(Events(storage, history))
-    game_events = add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
+    add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
     batches = add(Batches(storage))
     add(PlanPlaces("Another batch is being planned", 1))
     add(BatchWorker(app.app_context, is_ready, quarter))
     erasures = add(Erasures(storage, quarter))
-    sources = (users, history, tokens, budgets, bags, actions, batches, approvals, game_events)
-    add(PersonalData(storage, *sources))
 
     sampler = add(Sampler(samples, players, history))
     chores = [

@@ -36,8 +36,8 @@ from app.users.staff.invitations import mail_invitation
 from app.users.staff.operations import INVITE
 
 
-def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Document, bool]:
-    """Store a request of the caller, with its plan; return whether it was stored before."""
+def ask(name: str, subject: str, args: Document, why: str = "") -> Applied:
+    """Store a request of the caller, with its plan; the answer is the stored request."""
     operation, by = kinds.kind_named(name), origin(otherwise=why)
     if not by.reason:
         raise Invalid("Say why you ask.", {"reason": ["Say why you ask."]})
@@ -45,18 +45,18 @@ def ask(name: str, subject: str, args: Document, why: str = "") -> tuple[Documen
     require_role(guard.caller())
     key, author = sent_key(), {"UserId": by.user_id, "Name": by.name}
 
-    def store() -> tuple[Document, bool]:
+    def store() -> Applied:
         # A name may become somebody else's.
         to = {"to": players.get_id(Lookup.parse(args["to"]))} if "to" in args else {}
         request: Document = {"Operation": name, "Arguments": {**args, **to}, "By": author}
         if earlier := approvals.find_earlier(request, key):
-            return earlier, True
+            return Applied(earlier, replayed=True)
         request["Subject"] = kinds.find_subject(operation, subject, args)
         request |= {"Via": by.via, "Reason": by.reason}
         kinds.require(guard.caller(), request)
         stored = approvals.add({**request, "Plan": kinds.preview(request)}, key)
         after_commit(partial(tell_approvers, stored))
-        return stored, False
+        return Applied(stored)
 
     return approvals.in_transaction(store, has_key=key is not None)
 

@@ -15,8 +15,8 @@ MOST_WAITING = 20
 ADDRESS = "Email"
 STATES = ("waiting", "done", "declined", "withdrawn", "ended")
 LISTS = {"waiting": ("waiting",), "decided": ("done", "declined", "withdrawn")}
-SERVED = ("At", "EndsAt", "Operation", "Subject", "Arguments", "By", "Reason", "Plan")
-DECIDED = ("DecidedBy", "DecidedAt", "Why", "Entry")
+SERVED = ("State", "At", "EndsAt", "Operation", "Subject", "Arguments", "By", "Reason")
+PLAN, DECIDED = ("Plan", "PlanNumber"), ("DecidedBy", "DecidedAt", "Why", "Entry")
 
 
 class ApprovalNotFound(NotFound):
@@ -80,13 +80,8 @@ def is_same(earlier: Document, request: Document) -> bool:
 
 
 def public_approval(request: Document) -> Document:
-    return {
-        "Id": request["_id"],
-        "State": request["State"],
-        **{name: request[name] for name in SERVED},
-        "PlanNumber": request["PlanNumber"],
-        **{name: request.get(name) for name in DECIDED},
-    }
+    names = (*SERVED, *PLAN, *DECIDED)
+    return {"Id": request["_id"], **{name: request.get(name) for name in names}}
 
 
 def idempotency_key(request_id: str) -> str:

@@ -33,8 +33,7 @@ from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.cursors import cursors
 from app.http.examples import BATCH, PLAYER
-from app.http.intents import change_response, replayed_headers
-from app.http.json import json_response
+from app.http.intents import change_response
 from app.http.lists import cursor_response, page_size
 from app.http.parser import load
 
@@ -73,8 +72,8 @@ def ask_for_approval(args: Document) -> Response:
     """
     schema = getattr(kind_named(args["Operation"]), "arguments", None)
     loaded = load(schema, args["Arguments"]) if schema else {}
-    asked, replayed = access.ask(args["Operation"], args["Subject"], loaded, args["Reason"])
-    return json_response(served(asked), headers=replayed_headers(replayed))
+    asked = access.ask(args["Operation"], args["Subject"], loaded, args["Reason"])
+    return change_response(asked, served(asked.answer))
 
 
 @read("", ApprovalPageSchema, *ASKS, args=ApprovalListArgs())
@@ -127,13 +126,12 @@ def approve_request(args: Document, request_id: str) -> Response:
     is_body_required=True,
     refuses=DECIDED,
 )
-def decline_request(args: Document, request_id: str) -> Response:
+def decline_request(args: Document, request_id: str) -> Document:
     """Decline a request
 
     With the reason.
     """
-    declined = access.decline(request_id, args)
-    return json_response(served(declined))
+    return served(access.decline(request_id, args))
 
 
 @read(

@@ -19,6 +19,10 @@ STATES = ("planning", "planned", "running", "paused", "done", "cancelled")
 OPEN = ("planned", "running", "paused")
 VERDICTS = ("ready", "refused", "done")
 PROGRESS = ("Ready", "Done", "Refused", "Replanned")
+# The fields that are served as they are stored.
+BATCH = ("Name", "Reason", "At", "Via", "State", "Rows", "BegunAt", "PausedWhy", "EndedAt")
+OPTIONAL = ("Undoes", "Retries", "Undo", "ApprovedBy")
+ROW = ("Player", "Subject", "Operation", "Verdict", "Why", "Warning", "Version", "Replanned")
 # How many kinds of rows a summary lists.
 MOST_KINDS = 20
 # Why a row is refused whose key another row has used.
@@ -101,13 +105,6 @@ class Undone(Conflict):
 
 class UndoneTwice(Conflict):
     sentence = "The change {entry_id} is already undone by row {row} of this batch."
-
-
-class Made(NamedTuple):
-    """A batch, and whether an earlier attempt of the same request made it."""
-
-    batch: Document
-    replayed: bool = False
 
 
 class Result(NamedTuple):
@@ -264,21 +261,17 @@ def title_of(batch: Document, names: Names) -> str:
 
 
 def public_batch(batch: Document) -> Document:
-    starter = batch.get("StartedBy")
-    optional = ("Undoes", "Retries", "Undo", "BegunAt", "PausedWhy", "EndedAt")
     return {
         "Id": batch["_id"],
-        **{name: batch[name] for name in ("Name", "Reason", "At", "Via", "State", "Rows")},
-        **{name: batch.get(name) for name in optional},
+        **{name: batch.get(name) for name in (*BATCH, *OPTIONAL)},
         "By": _author(batch["By"]),
-        "StartedBy": _author(starter) if starter else None,
-        "ApprovedBy": batch.get("ApprovedBy"),
+        "StartedBy": _author(batch.get("StartedBy")),
         **progress_of(batch),
     }
 
 
-def _author(by: Document) -> Document:
-    return {name: by.get(name) for name in ("UserId", "Name", "Key")}
+def _author(by: Document | None) -> Document | None:
+    return by and {name: by.get(name) for name in ("UserId", "Name", "Key")}
 
 
 def follow_up(batch: Document, word: str, field: str) -> Document:
@@ -294,11 +287,9 @@ def progress_of(batch: Document) -> Document:
 
 
 def public_row(row: Document, entry_id: str | None = None) -> Document:
-    names = ("Player", "Subject", "Operation", "Verdict", "Why", "Version", "Replanned")
     return {
         "Row": number_of(row),
-        **{name: row[name] for name in names},
+        **{name: row.get(name) for name in ROW},
         "Arguments": row_arguments(row),
-        "Warning": row.get("Warning"),
         "Entry": entry_id,
     }

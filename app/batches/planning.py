@@ -13,7 +13,6 @@ from app.batches.access import visible_batch
 from app.batches.domain import (
     MOST_PLAYERS,
     MOST_ROWS,
-    Made,
     NothingLeft,
     NothingToUndo,
     Row,
@@ -30,12 +29,12 @@ from app.batches.domain import (
     title_of,
     undoes_nothing,
 )
-from app.batches.rows import RowSource, parse_row
+from app.batches.rows import parse_row
 from app.batches.running import Alone, change_of, entries_to_undo
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import batches
 from app.catalogue.store import objects
-from app.core.changes import Origin
+from app.core.changes import Applied, Origin
 from app.core.errors import (
     Forbidden,
     Invalid,
@@ -89,7 +88,7 @@ class PlanPlaces(Limiter):
 places = current(PlanPlaces)
 
 
-def plan(source: RowSource, digest: str, name: str = "") -> Made:
+def plan(read: Callable[[], Document], digest: str, name: str = "") -> Applied:
     """Plan a batch from the rows of a body, or from the changes or players that it chooses.
 
     The argument name overrides the name in the body.
@@ -97,11 +96,12 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
     refuse_budgets("a batch", guard.caller())
     request = _request(digest)
     if earlier := batches.find_earlier(request, sent_key()):
-        return Made(earlier, replayed=True)
+        return Applied(earlier, replayed=True)
     with working(places):
-        head = read_head(source, {"Name": name} if name else {})
+        body = read()
+        head = read_head({**body, **({"Name": name} if name else {})})
         fields = {"Name": masked(head["Name"]), **_author(head["Reason"]), **request}
-        rows: Iterable[Row] = source
+        rows: Iterable[Row] = body.get("Rows", ())
         if "Undo" in head:
             guard.caller().require(Permission.HISTORY_READ, Permission.UNDO_OWN)
             fields["Undo"] = filters_as_json(head["Undo"])
@@ -111,11 +111,10 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
         return make_plan(rows, fields)
 
 
-def read_head(source: RowSource, given: Document) -> Document:
-    """Return the fields of a batch in a body, without its rows; given fields override them."""
-    fields = {name: value for name, value in source.head.items() if name != "Rows"}
-    head: Document = load(HEAD, {**fields, **given})
-    sources = [name for name in ("Rows", "Undo", "Players") if name in source.head]
+def read_head(body: Document) -> Document:
+    """Return the fields of a batch in a body, without its rows."""
+    head: Document = load(HEAD, {name: body[name] for name in body if name != "Rows"})
+    sources = [name for name in ("Rows", "Undo", "Players") if name in body]
     if len(sources) > 1:
         raise InvalidField(sources[1], f"Excludes {sources[0]}.")
     if ("Players" in head) != ("Row" in head):
@@ -130,25 +129,25 @@ def filters_as_json(chosen: Document) -> Document:
     }
 
 
-def plan_undo(batch_id: str, is_partial: bool) -> Made:
+def plan_undo(batch_id: str, is_partial: bool) -> Applied:
     """Plan the batch that undoes another one, or as much of it as possible."""
     guard.caller().require(Permission.UNDO_OWN)
     digest = f"{batch_id} partial" if is_partial else batch_id
     return _plan_from(batch_id, done_rows(batch_id, is_partial), digest, "Undo", "Undoes")
 
 
-def plan_retry(batch_id: str) -> Made:
+def plan_retry(batch_id: str) -> Applied:
     """Plan a batch with the rows that another one has not carried out."""
     return _plan_from(batch_id, rows_left(batch_id), f"{batch_id} retry", "Rest", "Retries")
 
 
-def _plan_from(batch_id: str, rows: Iterable[Row], digest: str, word: str, field: str) -> Made:
+def _plan_from(batch_id: str, rows: Iterable[Row], digest: str, word: str, field: str) -> Applied:
     """Plan a batch from the rows of another one, which has ended."""
     refuse_budgets("a batch", guard.caller())
     visible_batch(batch_id)
     batch, request = batches.require_ended(batch_id), _request(digest)
     if earlier := batches.find_earlier(request, sent_key()):
-        return Made(earlier, replayed=True)
+        return Applied(earlier, replayed=True)
     author = _author(batch["Reason"] if field == "Retries" else None)
     return make_plan(rows, {**follow_up(batch, word, field), **author, **request})
 
@@ -245,7 +244,7 @@ def rows_left(batch_id: str) -> Iterator[Row]:
 
 def make_plan(
     rows: Iterable[Row], fields: Document, advance: Callable[[int], object] = lambda _: None
-) -> Made:
+) -> Applied:
     """Store a batch with the verdict of each row, and return it; no player is changed.
 
     advance is called with the number of rows that were judged.
@@ -258,9 +257,9 @@ def make_plan(
         hidden = {"Rows": len(found), "Needs": [f"{kind}s" for kind in NEEDED]}
         batch = batches.begin({**fields, **hidden}, sent_key())
         if batch["State"] != "planning":
-            return Made(batch, replayed=True)
+            return Applied(batch, replayed=True)
         try:
-            return Made(_judge_and_store(batch, found, advance))
+            return Applied(_judge_and_store(batch, found, advance))
         except BaseException:
             renew_time_limit()
             batches.remove(batch["_id"])

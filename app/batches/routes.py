@@ -15,7 +15,6 @@ from app.batches.domain import (
     AllDone,
     BatchNotFound,
     Cancelled,
-    Made,
     NotEnded,
     NothingLeft,
     NothingToUndo,
@@ -25,7 +24,7 @@ from app.batches.domain import (
     progress_of,
     public_batch,
 )
-from app.batches.rows import CSV, CsvRows, JsonRows
+from app.batches.rows import CSV, csv_body, json_body
 from app.batches.running import worker
 from app.batches.schemas import (
     BatchArgs,
@@ -36,6 +35,7 @@ from app.batches.schemas import (
     RowListArgs,
     RowPageSchema,
 )
+from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.permissions import Permission
@@ -43,8 +43,7 @@ from app.core.types import Document
 from app.history.schemas import UndoBatchArgs
 from app.http.api import Blueprint
 from app.http.examples import BATCH
-from app.http.intents import replayed_headers
-from app.http.json import json_response
+from app.http.intents import change_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.parser import is_json
 from app.http.uploads import upload
@@ -86,12 +85,12 @@ def plan_batch(args: Document) -> Response:
         name = args.get("name", "")
         digest = f"{body.digest} {name}"
         if request.mimetype == CSV:
-            return _made(planning.plan(CsvRows(body.file), digest, name))
+            return _planned(planning.plan(partial(csv_body, body.file), digest, name))
         is_empty = not body.file.read(1)
         body.file.seek(0)
         if not is_empty and not is_json(request.mimetype):
             raise UnsupportedMediaType(NO_ROWS)
-        return _made(planning.plan(JsonRows(body.file), digest))
+        return _planned(planning.plan(partial(json_body, body.file), digest))
 
 
 @read("", BatchPageSchema, Permission.PLAYERS_READ, args=CursorListArgs())
@@ -213,7 +212,7 @@ def undo_batch(args: Document, batch_id: str) -> Response:
     It has one row for each completed row, the last one first. Like every plan, it changes nothing
     until it is run. With `Partial`, the `Warning` of a row says which items are missing.
     """
-    return _made(planning.plan_undo(batch_id, args["Partial"]))
+    return _planned(planning.plan_undo(batch_id, args["Partial"]))
 
 
 @read(
@@ -230,12 +229,11 @@ def retry_batch(batch_id: str) -> Response:
     It has the rows that were refused, or not carried out before the batch was cancelled. Like every
     plan, it changes nothing until it is run. A row whose fields were refused stays refused.
     """
-    return _made(planning.plan_retry(batch_id))
+    return _planned(planning.plan_retry(batch_id))
 
 
-def _made(made: Made) -> Response:
-    headers = replayed_headers(made.replayed)
-    return json_response(public_batch(made.batch), headers=headers)
+def _planned(made: Applied) -> Response:
+    return change_response(made, public_batch(made.answer))
 
 
 def _progress(batch: Document) -> Document:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from functools import cached_property
-from typing import Any, BinaryIO, Protocol, TextIO
+from itertools import starmap
+from typing import Any, BinaryIO, TextIO
 
 import orjson
 
-from app.batches.domain import MOST_ROWS, Row, TooManyRows
+from app.batches.domain import MOST_ROWS, Row
 from app.core.errors import Invalid, InvalidField
 from app.core.naming import NAME_LENGTH, NIL, parse_guid
 from app.core.operations import Operation, batch_operations
@@ -30,91 +30,51 @@ DELIMITERS = (";", "\t")
 LONGEST_LINE = 128 * 1024
 # The number of lines in a spreadsheet.
 MOST_LINES = 2**20
-# The first bytes of spreadsheet files: .xlsx and .ods, and .xls.
-SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 # Stands for the id of an object that a row names, while its other arguments are checked.
 NAMED = NIL.replace("0", "1")
 TOO_MANY_CELLS = "The line has more cells than there are columns."
 
 
-class RowSource(Protocol):
-    """Rows, and the other fields of their batch."""
+def json_body(file: BinaryIO, called: str = "The request body") -> Document:
+    """Return the fields of a batch in JSON, with an iterator of its rows, if it has any.
 
-    @property
-    def head(self) -> Document: ...
-
-    def __iter__(self) -> Iterator[Row]: ...
-
-
-class JsonRows:
-    """The rows in a JSON document, which is read at once: keep its size within memory."""
-
-    def __init__(self, file: BinaryIO, called: str = "The request body") -> None:
-        self._file = file
-        self._called = called
-
-    @cached_property
-    def head(self) -> Document:
-        _refuse_spreadsheet(self._file)
-        text = self._file.read(MOST_JSON + 1)
-        if len(text) > MOST_JSON:
-            size = f"{self._called} has more than {MOST_JSON // 2**20} MiB of JSON"
-            raise Invalid(f"{size}: send CSV, or split it into several batches.")
-        if text.count(b",") > MOST_COMMAS or text.count(b"{") + text.count(b"[") > MOST_OBJECTS:
-            raise Invalid(f"{self._called} has too many values for {MOST_ROWS:,} rows.")
-        try:
-            head = orjson.loads(text)
-        except ValueError as error:
-            raise Invalid(f"{self._called} is not valid JSON: {error}.") from None
-        if not isinstance(head, dict) or len(head) > MAX_FIELDS:
-            raise Invalid(f"{self._called} must be a JSON object.")
-        if not isinstance(head.get("Rows", []), list):
+    The document is read at once: keep its size within memory.
+    """
+    text = file.read(MOST_JSON + 1)
+    if len(text) > MOST_JSON:
+        size = f"{called} has more than {MOST_JSON // 2**20} MiB of JSON"
+        raise Invalid(f"{size}: send CSV, or split it into several batches.")
+    if text.count(b",") > MOST_COMMAS or text.count(b"{") + text.count(b"[") > MOST_OBJECTS:
+        raise Invalid(f"{called} has too many values for {MOST_ROWS:,} rows.")
+    try:
+        body: Document = orjson.loads(text)
+    except ValueError as error:
+        raise Invalid(f"{called} is not valid JSON: {error}.") from None
+    if not isinstance(body, dict) or len(body) > MAX_FIELDS:
+        raise Invalid(f"{called} must be a JSON object.")
+    if "Rows" in body:
+        if not isinstance(body["Rows"], list):
             raise InvalidField("Rows", "Must be a list.")
-        if len(head.get("Rows", [])) > MOST_ROWS:
-            raise TooManyRows
-        return head
-
-    def __iter__(self) -> Iterator[Row]:
-        for number, values in enumerate(self.head.get("Rows", []), 1):
-            yield parse_row(number, values)
+        body["Rows"] = starmap(parse_row, enumerate(body["Rows"], 1))
+    return body
 
 
-def _refuse_spreadsheet(file: BinaryIO) -> None:
-    if file.read(4) in SPREADSHEETS:
-        raise Invalid("The file is a spreadsheet: save it as CSV (UTF-8), and send that file.")
-    file.seek(0)
+def csv_body(file: BinaryIO) -> Document:
+    """Return an iterator of the rows of a CSV file in UTF-8, whose first line names the columns."""
+    return {"Rows": _csv_rows(file)}
 
 
-class CsvRows:
-    """The rows of a CSV file in UTF-8, whose first line names the columns."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    @cached_property
-    def head(self) -> Document:
-        _refuse_spreadsheet(self._file)
-        # Counting is ten times faster than checking.
-        if any(number > MOST_ROWS for number, _ in enumerate(self._lines(), 1)):
-            raise TooManyRows
-        return {"Rows": None}
-
-    def __iter__(self) -> Iterator[Row]:
-        _ = self.head  # too many rows are refused before the first is checked
-        self._file.seek(0)
-        for number, (values, fault) in enumerate(self._lines(), 1):
+def _csv_rows(file: BinaryIO) -> Iterator[Row]:
+    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    try:
+        for number, (values, fault) in enumerate(_csv_values(CsvLines(text)), 1):
             yield parse_row(number, values, True, fault)
-
-    def _lines(self) -> Iterator[tuple[Document, str]]:
-        text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
-        try:
-            yield from _csv_values(CsvLines(text))
-        except UnicodeDecodeError:
-            raise Invalid("The file is not UTF-8.") from None
-        except csv.Error as error:
-            raise Invalid(f"The file is not CSV: {error}.") from None
-        finally:
-            text.detach()
+    except UnicodeDecodeError:
+        raise Invalid("The file is not UTF-8: save a spreadsheet as CSV (UTF-8).") from None
+    except csv.Error as error:
+        raise Invalid(f"The file is not CSV: {error}.") from None
+    finally:
+        text.detach()
 
 
 class CsvLines:

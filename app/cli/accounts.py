@@ -22,9 +22,9 @@ from app.core.operations import Operation
 from app.core.permissions import RIGHTS, Role, role_names, roles_of, with_role, without_role
 from app.core.progress import progress
 from app.maintenance.transfer.store import open_output
+from app.privacy import personal_data
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
-from app.privacy.personal_data import personal_data
 from app.privacy.store import erasures
 from app.users.domain import change_power, require_email, require_username
 from app.users.hashing import passwords

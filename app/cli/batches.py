@@ -32,7 +32,7 @@ from app.batches.planning import (
     read_head,
     rows_left,
 )
-from app.batches.rows import CsvRows, JsonRows
+from app.batches.rows import csv_body, json_body
 from app.batches.running import PAUSE_SECONDS, worker
 from app.batches.store import batches
 from app.cli.intents import TIME_FORMAT, Guid, Time, operator, reason_option
@@ -167,14 +167,15 @@ def _plan(
     rows: Iterable[Row], reason: str | None, fields: Document, *advance: Callable[[int], object]
 ) -> Document:
     by = {"UserId": None, "Name": operator()}
-    return make_plan(rows, {**fields, "Reason": reason, "By": by, "Via": "cli"}, *advance).batch
+    return make_plan(rows, {**fields, "Reason": reason, "By": by, "Via": "cli"}, *advance).answer
 
 
 def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
     with path.open("rb") as file:
         request, lines = _read_whole(file)
-        source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
-        head = read_head(source, {})
+        is_csv = path.suffix.lower() == ".csv"
+        body = csv_body(file) if is_csv else json_body(file, "The file")
+        head = read_head(body)
         if "Undo" in head:
             raise Conflict("A file contains rows: choose changes to undo with --undo-... options.")
         if again:
@@ -182,7 +183,7 @@ def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Docume
         fields = {"Name": name or head["Name"] or path.name, **request}
         # The number of rows is unknown before the end; it is about the number of lines.
         with progress("Planning", max(lines, 1)) as advance:
-            return _plan(source, reason or head["Reason"], fields, advance)
+            return _plan(body.get("Rows", ()), reason or head["Reason"], fields, advance)
 
 
 def _read_whole(file: BinaryIO) -> tuple[Document, int]:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from app.approvals.domain import public_approval
-from app.approvals.store import Approvals
+from app.approvals.store import approvals
 from app.auth.api_keys import keys_of
 from app.batches.domain import public_batch, public_row
-from app.batches.store import Batches
+from app.batches.store import batches
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
-from app.core.services import current
 from app.core.types import Document
 from app.game.actions.domain import public_action
-from app.game.actions.store import Actions
+from app.game.actions.store import actions
 from app.game.player_events.domain import public_event
-from app.game.player_events.store import GameEvents
-from app.history.store import History, filters_of
+from app.game.player_events.store import events as game_events
+from app.history.store import filters_of, history
 from app.http.json import encode
 from app.players import domain as players
 from app.players.guilds import guilds_of
-from app.players.items.store import Bags
+from app.players.items.store import bags
 from app.privacy.domain import note_export
-from app.storage.client import Storage
-from app.storage.limits import Budgets
+from app.storage.client import storage
+from app.storage.limits import budgets
 from app.users import domain as users
 from app.users.api_keys.domain import public_keys
 from app.users.notes import public_note
-from app.users.oauth.store import RefreshTokens
-from app.users.store import Users
+from app.users.oauth.store import refresh_tokens
+from app.users.store import users as accounts
 
 # Internal search fields that nevertheless contain personal data.
 EXPORTED_INTERNAL = {"FormerNames", "FormerEmails", "OpenId", "GroupRoles"}
@@ -39,80 +37,66 @@ EXPORTED_INTERNAL = {"FormerNames", "FormerEmails", "OpenId", "GroupRoles"}
 LEFT_OUT = (*users.INTERNAL, "PasswordHash", "Notes")
 
 
-@dataclass(eq=False)
-class PersonalData:
-    """Exports the stored data about people."""
+def write(key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
+    """Return the pieces of the document about a person; raise NotFound before the first piece.
 
-    storage: Storage
-    accounts: Users
-    history: History
-    refresh_tokens: RefreshTokens
-    budgets: Budgets
-    bags: Bags
-    actions: Actions
-    batches: Batches
-    approvals: Approvals
-    events: GameEvents
+    A history entry is written first: nobody reads personal data without a trace.
+    """
+    user_id = accounts.get(key, "_id")["_id"]
+    applied = accounts.change(Lookup.parse(user_id), (), note_export, intent)
+    user = storage.db["users"].find_one({"_id": user_id}) or {"_id": user_id}
+    return applied, _pieces(user)
 
-    def write(self, key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
-        """Return the pieces of the document about a person; raise NotFound before the first piece.
 
-        A history entry is written first: nobody reads personal data without a trace.
-        """
-        user_id = self.accounts.get(key, "_id")["_id"]
-        applied = self.accounts.change(Lookup.parse(user_id), (), note_export, intent)
-        user = self.storage.db["users"].find_one({"_id": user_id}) or {"_id": user_id}
-        return applied, self._pieces(user)
+def _pieces(user: Document) -> Iterator[bytes]:
+    yield b'{"User":' + encode(_readable(user, LEFT_OUT))
+    for name, values in _lists(user):
+        yield f',"{name}":['.encode()
+        for number, value in enumerate(values):
+            yield (b"," if number else b"") + encode(value)
+        yield b"]"
+    yield b"}\n"
 
-    def _pieces(self, user: Document) -> Iterator[bytes]:
-        yield b'{"User":' + encode(_readable(user, LEFT_OUT))
-        for name, values in self._lists(user):
-            yield f',"{name}":['.encode()
-            for number, value in enumerate(values):
-                yield (b"," if number else b"") + encode(value)
-            yield b"]"
-        yield b"}\n"
 
-    def _lists(self, user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
-        """Yield the lists about a person by name; each may be long."""
-        user_id, now, own = user["_id"], self.storage.clock.now(), {"UserId": user["_id"]}
-        characters = [*self.storage.db["players"].find(own)]
-        deleted = [kept["Player"] for kept in self.storage.db["deleted_players"].find(own)]
-        ids = [user_id, *(player["_id"] for player in [*characters, *deleted])]
-        yield "Characters", map(self._character, characters)
-        yield "DeletedCharacters", map(self._character, deleted)
-        yield "Guilds", guilds_of(self.storage.db, ids)
-        # Those that an undo has hidden, too.
-        yield (
-            "Notes",
-            (
-                {**public_note(id_, note), "IsHidden": note.get("IsHidden", False)}
-                for id_, note in user.get("Notes", {}).items()
-            ),
-        )
-        used = self.budgets.used_today([*keys_of(user)])
-        yield "Keys", public_keys(user, now, used)
-        yield "SignIns", self.refresh_tokens.walk(user)
-        actions = self.actions.of_person(ids, user_id)
-        yield "Actions", (public_action(action, now) for action in actions)
-        rows = self.batches.rows_about(ids)
-        yield (
-            "BatchRows",
-            ({"Id": row["_id"], **public_row(row)} for row in rows),
-        )
-        yield "Batches", map(public_batch, self.batches.made_by(user_id))
-        yield "Approvals", map(public_approval, self.approvals.of_person(ids, user_id))
-        yield "GameEvents", (public_event(event, {}) for event in self.events.of_players(ids))
-        yield "HistoryAbout", (e for id_ in ids for e in self._entries({}, id_))
-        yield "HistoryBy", self._entries({"by": user_id})
+def _lists(user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
+    """Yield the lists about a person by name; each may be long."""
+    user_id, now, own = user["_id"], storage.clock.now(), {"UserId": user["_id"]}
+    characters = [*storage.db["players"].find(own)]
+    deleted = [kept["Player"] for kept in storage.db["deleted_players"].find(own)]
+    ids = [user_id, *(player["_id"] for player in [*characters, *deleted])]
+    yield "Characters", map(_character, characters)
+    yield "DeletedCharacters", map(_character, deleted)
+    yield "Guilds", guilds_of(storage.db, ids)
+    # Those that an undo has hidden, too.
+    yield (
+        "Notes",
+        (
+            {**public_note(id_, note), "IsHidden": note.get("IsHidden", False)}
+            for id_, note in user.get("Notes", {}).items()
+        ),
+    )
+    used = budgets.used_today([*keys_of(user)])
+    yield "Keys", public_keys(user, now, used)
+    yield "SignIns", refresh_tokens.walk(user)
+    asked = actions.of_person(ids, user_id)
+    yield "Actions", (public_action(action, now) for action in asked)
+    rows = batches.rows_about(ids)
+    yield "BatchRows", ({"Id": row["_id"], **public_row(row)} for row in rows)
+    yield "Batches", map(public_batch, batches.made_by(user_id))
+    yield "Approvals", map(public_approval, approvals.of_person(ids, user_id))
+    yield "GameEvents", (public_event(event, {}) for event in game_events.of_players(ids))
+    yield "HistoryAbout", (e for id_ in ids for e in _entries({}, id_))
+    yield "HistoryBy", _entries({"by": user_id})
 
-    def _character(self, player: Document) -> Document:
-        """Return a character with everything that it owns and has learned, including bags."""
-        bags = [_readable(bag, ()) for bag in self.bags.carried_by([player])]
-        return {**_readable(player, players.INTERNAL), "Bags": bags}
 
-    def _entries(self, args: Document, about: str | None = None) -> Iterator[Document]:
-        return self.history.serve_all(filters_of(args, KINDS, about))
+def _character(player: Document) -> Document:
+    """Return a character with everything that it owns and has learned, including bags."""
+    carried = [_readable(bag, ()) for bag in bags.carried_by([player])]
+    return {**_readable(player, players.INTERNAL), "Bags": carried}
+
+
+def _entries(args: Document, about: str | None = None) -> Iterator[Document]:
+    return history.serve_all(filters_of(args, KINDS, about))
 
 
 def _readable(document: Document, left_out: Iterable[str]) -> Document:
@@ -120,6 +104,3 @@ def _readable(document: Document, left_out: Iterable[str]) -> Document:
     hidden = {"_id", *left_out} - EXPORTED_INTERNAL
     kept = {name: value for name, value in document.items() if name not in hidden}
     return {"Id": document["_id"], **kept}
-
-
-personal_data = current(PersonalData)

@@ -17,9 +17,9 @@ from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.http.uploads import Pieces, download
 from app.players.domain import PlayerOnline
+from app.privacy import personal_data
 from app.privacy.domain import ErasureUnderWay, NotConfirmed, OwnAccount, public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
-from app.privacy.personal_data import personal_data
 from app.privacy.schemas import ErasureSchema, PersonalDataSchema
 from app.users.store import users
 

@@ -45,7 +45,7 @@ def rows_for(players, quantity=1):
 
 def plan(app, rows):
     with app.app_context():
-        return planning.make_plan(rows, FIELDS).batch
+        return planning.make_plan(rows, FIELDS).answer
 
 
 def run(app, batch):

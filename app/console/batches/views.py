@@ -21,12 +21,11 @@ from app.batches.domain import (
     MOST_PLAYERS,
     OPEN,
     VERDICTS,
-    Made,
     kind_sentence,
     public_batch,
     title_of,
 )
-from app.batches.rows import CSV, CsvRows, JsonRows
+from app.batches.rows import CSV, csv_body, json_body
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
 from app.catalogue.store import objects
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
@@ -49,6 +48,7 @@ from app.console.history.sentences import (
 )
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.views import FORMS as PLAYER_FORMS
+from app.core.changes import Applied
 from app.core.errors import Forbidden, Invalid
 from app.core.naming import Lookup
 from app.core.operations import batch_operations, object_arguments
@@ -222,8 +222,8 @@ def show_state(batch: Document, _: Submission, batch_id: str) -> Response:
     return redirect_with_notice(f"batch-{batch['State']}", path_to("batches", batch_id))
 
 
-def show_plan(made: Made, *_: Any, **__: Any) -> Response:
-    return see_other(path_to("batches", made.batch["_id"]))
+def show_plan(made: Applied, *_: Any, **__: Any) -> Response:
+    return see_other(path_to("batches", made.answer["_id"]))
 
 
 PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")
@@ -303,7 +303,7 @@ def new_batch_page(source: str) -> Response:
     )
 
 
-def plan_change() -> Made:
+def plan_change() -> Applied:
     """Plan one operation for all players of a list, or of a search."""
     sent: Any = submitted()
     listed = lines_of(sent.load(BatchForPlayers())["players"]) if sent.name == "players" else []
@@ -312,7 +312,7 @@ def plan_change() -> Made:
     return plan_body(batch_body(sent, distinct(listed)))
 
 
-def plan_undo() -> Made:
+def plan_undo() -> Applied:
     """Plan the undo of changes in history."""
     sent: Any = submitted()
     chosen = typed_filters(sent)
@@ -324,13 +324,14 @@ def plan_undo() -> Made:
     return plan_body(body)
 
 
-def plan_body(body: Document) -> Made:
+def plan_body(body: Document) -> Applied:
     """Plan the batch of a body for the API."""
     text = orjson.dumps(body)
-    return planning.plan(JsonRows(io.BytesIO(text), "The list"), hashlib.sha256(text).hexdigest())
+    read = partial(json_body, io.BytesIO(text), "The list")
+    return planning.plan(read, hashlib.sha256(text).hexdigest())
 
 
-def plan_file() -> Made:
+def plan_file() -> Applied:
     sent: Any = submitted()
     content = form_file() if is_form_with_file() else None
     start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip() if content else b""
@@ -338,9 +339,9 @@ def plan_file() -> Made:
         raise Invalid("Choose a file.", {"file": ["Choose a file that is not empty."]})
     content.file.seek(0)
     is_json = start.startswith((b"{", b"["))
-    source = JsonRows(content.file, "The file") if is_json else CsvRows(content.file)
+    read = partial(json_body, called="The file") if is_json else csv_body
     name = sent.value("Name").strip()
-    return planning.plan(source, f"{content.digest} {name}", name)
+    return planning.plan(partial(read, content.file), f"{content.digest} {name}", name)
 
 
 def batch_body(sent: Submission, named: Iterable[str] = ("PLAYER",)) -> Document:

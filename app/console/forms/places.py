@@ -150,7 +150,7 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
     key = next(iter(path.values()), None)
     if sent.asks or form.is_request:
         args = undo_arguments(str(key), bool(form.body)) if operation is UNDO else sent.args
-        return ask(form.asks, str(key or ""), args)[0]
+        return ask(form.asks, str(key or ""), args).answer
     if form.act:
         return form.act(*path.values(), *([sent.args] if form.schema else []))
     make = preview if sent.is_preview else execute

@@ -47,9 +47,9 @@ from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.http.uploads import Pieces, download
 from app.players.store import players
+from app.privacy import personal_data
 from app.privacy.domain import ErasureUnderWay, public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
-from app.privacy.personal_data import personal_data
 from app.privacy.store import erasures
 from app.users import accounts, moderation, notes
 from app.users.domain import POWER_FLAGS, shown_code
