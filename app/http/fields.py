@@ -50,12 +50,8 @@ class Integer(Described, fields.Integer):
 
     def __init__(self, minimum: int = -INT64, maximum: int = INT64 - 1, **kwargs: Any) -> None:
         metadata = {"format": "int64", **kwargs.pop("metadata", {})}
-        super().__init__(validate=Range(minimum, maximum), metadata=metadata, **kwargs)
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
-        if type(value) is not int:
-            raise self.make_error("invalid")
-        return value
+        check = Range(minimum, maximum)
+        super().__init__(strict=True, validate=check, metadata=metadata, **kwargs)
 
 
 class QueryInteger(Integer):

@@ -13,8 +13,6 @@ from app.http.masking import masked
 from app.http.tracing import request_id
 
 HANDLER = "quartermaster"
-# Of the details of a request, what every line has.
-_ALWAYS = {"request_id", "method", "path", "status", "ms", "address", "caller"}
 
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> logging.Handler:
@@ -65,16 +63,11 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        details = getattr(record, "details", {})
-        if details:
-            more = "".join(f" {k}={value}" for k, value in details.items() if k not in _ALWAYS)
-            request = "{method} {path} {status} {ms} ms {address}".format_map(details)
-            text = f"{request} {details['caller'] or '-'}{more}"
-        else:
-            text = masked(record.getMessage())
+        details = {"request_id": request_id(), **getattr(record, "details", {})}
+        given = details.pop("request_id")
+        text = masked(record.getMessage()) + "".join(f" {k}={v}" for k, v in details.items())
         if not text.isprintable():
             text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        given = details.get("request_id") or request_id()
         line = f"{clock} {record.levelname:<7} {text} [{given}]"
         if record.exc_info:
             line += "\n" + masked(self.formatException(record.exc_info))
