@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from marshmallow import fields
-
 from app.approvals.domain import LISTS, STATES
 from app.core.naming import NAME_LENGTH
 from app.history.schemas import ApproverSchema, FieldChangeSchema, SubjectSchema
 from app.http.api import Schema
 from app.http.examples import BATCH, ITEM, PLAYER
-from app.http.fields import Guid, Integer, List, Moment, Object, PlainText, Text
+from app.http.fields import Guid, Integer, List, Moment, Nested, Object, PlainText, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 
@@ -31,7 +29,8 @@ class AskArgs(Schema):
     )
     Arguments = Object(
         load_default=dict,
-        metadata={"example": ASKED, "description": "As in the body of the operation itself."},
+        example=ASKED,
+        description="As in the body of the operation itself.",
     )
     Reason = PlainText(
         LONGEST_REASON,
@@ -54,24 +53,24 @@ class ApprovalListArgs(CursorListArgs):
 
 
 class AskedSubjectSchema(SubjectSchema):
-    Kind = Text(example="player", metadata={"enum": ["player", "user", "object", "role", "batch"]})
+    Kind = Text(example="player", enum=["player", "user", "object", "role", "batch"])
 
 
 class ApprovalSchema(Schema):
     """A request for approval."""
 
     Id = Guid(example=BATCH)
-    State = Text(example="waiting", metadata={"enum": list(STATES)})
+    State = Text(example="waiting", enum=list(STATES))
     At = Moment(example=AT)
     EndsAt = Moment(example=ENDS_AT, description="Afterwards, nobody can decide on it.")
     Operation = Text(example="give")
-    Subject = fields.Nested(AskedSubjectSchema)
-    Arguments = fields.Dict(metadata={"example": ASKED})
-    By = fields.Nested(ApproverSchema)
+    Subject = Nested(AskedSubjectSchema)
+    Arguments = Object(example=ASKED)
+    By = Nested(ApproverSchema)
     Reason = Text(example="Lost in a crash, ticket 4711.")
-    Plan = List(fields.Nested(FieldChangeSchema), description="What would change.")
+    Plan = List(Nested(FieldChangeSchema), description="What would change.")
     PlanNumber = Integer(1, example=1, description="How often it was planned.")
-    DecidedBy = fields.Nested(ApproverSchema, allow_none=True, metadata={"example": None})
+    DecidedBy = Nested(ApproverSchema, allow_none=True, example=None)
     DecidedAt = Moment(allow_none=True, example=None)
     Why = Text(allow_none=True, example=None, description="Why it was declined.")
     Entry = Text(allow_none=True, example=None, description="The history entry of the change.")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from marshmallow import ValidationError, fields, missing, validates_schema
+from marshmallow import ValidationError, missing, validates_schema
 
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
 from app.core.naming import NAME_LENGTH
@@ -18,7 +18,18 @@ from app.history.schemas import (
 )
 from app.http.api import Schema
 from app.http.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
-from app.http.fields import Flag, Guid, Integer, List, Moment, Object, PlainText, Text
+from app.http.fields import (
+    Described,
+    Flag,
+    Guid,
+    Integer,
+    List,
+    Moment,
+    Nested,
+    Object,
+    PlainText,
+    Text,
+)
 from app.http.intents import LONGEST_REASON
 from app.http.lists import (
     CursorListArgs,
@@ -33,16 +44,16 @@ AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"
 NO_CHOICE = "Must contain By, Key, Operation, Item, From or To."
 
 
-def or_null(field: type[fields.Field[Any]], about: str) -> Any:
+def or_null(field: type[Described], about: str) -> Any:
     """Return a field that is null in the example."""
-    return field(allow_none=True, metadata={"example": None, "description": about})
+    return field(allow_none=True, example=None, description=about)
 
 
 def row_args() -> Any:
     """Return the shape of a row: the player, the operation, and the operation's arguments."""
     known: dict[str, Any] = {
         "Player": Text(
-            metadata={"maxLength": NAME_LENGTH},
+            maxLength=NAME_LENGTH,
             example=PLAYER,
             description="A character's name or id. Not for an undo.",
         ),
@@ -101,28 +112,25 @@ class BatchHeadArgs(Schema):
         example="The server was down, ticket 4711.",
         description="The reason; by default, the header X-Reason.",
     )
-    Undo = fields.Nested(
+    Undo = Nested(
         ChosenChangesArgs,
         error_messages={"null": NO_CHOICE},
-        metadata={"description": "Instead of Rows: undo all these changes, newest first."},
+        description="Instead of Rows: undo all these changes, newest first.",
     )
-    Players = fields.Nested(
+    Players = Nested(
         ChosenPlayersArgs,
-        metadata={"description": "Instead of Rows: these players, at most 10,000. Needs Row."},
+        description="Instead of Rows: these players, at most 10,000. Needs Row.",
     )
-    Row = Object(
-        metadata={
-            "description": "With Players: the row of each, such as of Rows, without Player.",
-        }
-    )
+    Row = Object(description="With Players: the row of each, such as of Rows, without Player.")
 
 
 class BatchArgs(BatchHeadArgs):
     """A batch: its rows, or which changes to undo."""
 
     Rows = List(
-        fields.Nested(lambda: row_args()()),
-        metadata={"minItems": 1, "maxItems": MOST_ROWS},
+        Nested(lambda: row_args()()),
+        minItems=1,
+        maxItems=MOST_ROWS,
         example=[{"Player": PLAYER, "Operation": "give", "ItemId": ITEM, "Quantity": 5}],
     )
 
@@ -136,7 +144,7 @@ class BatchQueryArgs(Schema):
 class ProgressSchema(Schema):
     """The progress of a batch."""
 
-    State = Text(example="running", metadata={"enum": list(STATES)})
+    State = Text(example="running", enum=list(STATES))
     Ready = Integer(0, example=850, description="Rows that are not carried out yet.")
     Done = Integer(0, example=145, description="Rows that were carried out.")
     Refused = Integer(0, example=5, description="Rows that cannot be carried out.")
@@ -152,28 +160,24 @@ class BatchSchema(ProgressSchema):
     Name = Text(example="Gifts for January")
     Reason = Text(allow_none=True, example="The server was down, ticket 4711.")
     At = Moment(example=AT)
-    By = fields.Nested(AuthorSchema)
-    Via = Text(example="api", metadata={"enum": ["api", "console", "cli"]})
+    By = Nested(AuthorSchema)
+    Via = Text(example="api", enum=["api", "console", "cli"])
     Undoes = or_null(Guid, "The batch that this one undoes.")
     Retries = or_null(Guid, "The batch whose remaining rows this one tries again.")
-    Undo = or_null(fields.Dict, "Which changes this one undoes, if it was made from history.")
+    Undo = or_null(Object, "Which changes this one undoes, if it was made from history.")
     Rows = Integer(0, example=1000)
     BegunAt = Moment(allow_none=True, example=BEGUN_AT, description="When it was first run.")
-    ApprovedBy = fields.Nested(
+    ApprovedBy = Nested(
         ApproverSchema,
         allow_none=True,
-        metadata={
-            "example": None,
-            "description": "The colleague who approved it, if it was asked for.",
-        },
+        example=None,
+        description="The colleague who approved it, if it was asked for.",
     )
-    StartedBy = fields.Nested(
+    StartedBy = Nested(
         AuthorSchema,
         allow_none=True,
-        metadata={
-            "example": {"UserId": USER_ID, "Name": USER, "Key": None},
-            "description": "Who ran it last. The service continues on behalf of this account.",
-        },
+        example={"UserId": USER_ID, "Name": USER, "Key": None},
+        description="Who ran it last. The service continues on behalf of this account.",
     )
     PausedWhy = or_null(Text, "Why the service paused it; null if a person did.")
     EndedAt = or_null(Moment, "When it was done or cancelled.")
@@ -184,17 +188,15 @@ class RowSchema(Schema):
 
     Row = Integer(1, example=1, description="Its number, from 1.")
     Player = Text(allow_none=True, example=PLAYER, description="As it was asked for.")
-    Subject = fields.Nested(
+    Subject = Nested(
         SubjectSchema,
         allow_none=True,
-        metadata={
-            "example": {"Kind": "player", "Id": PLAYER_ID, "Name": PLAYER},
-            "description": "The player or user; null if there is none.",
-        },
+        example={"Kind": "player", "Id": PLAYER_ID, "Name": PLAYER},
+        description="The player or user; null if there is none.",
     )
     Operation = OneOf(read=batch_operations, allow_none=True, example="give")
-    Arguments = fields.Dict(metadata={"example": {"ItemId": ITEM, "Quantity": 5}})
-    Verdict = Text(example="ready", metadata={"enum": list(VERDICTS)})
+    Arguments = Object(example={"ItemId": ITEM, "Quantity": 5})
+    Verdict = Text(example="ready", enum=list(VERDICTS))
     Why = or_null(Text, "Why it is refused: the message of the single call.")
     Warning = or_null(Text, "A warning about a row that can be carried out.")
     Version = Integer(
@@ -213,9 +215,7 @@ class RowListArgs(CursorListArgs):
     """The query of the rows of a batch."""
 
     verdict = OneOf(*VERDICTS, "replanned", description="Only rows with this verdict.")
-    player = Text(
-        metadata={"maxLength": NAME_LENGTH}, description="Only rows of this character: name or id."
-    )
+    player = Text(maxLength=NAME_LENGTH, description="Only rows of this character: name or id.")
 
 
 BatchPageSchema = page_of(BatchSchema, CursorPageSchema)

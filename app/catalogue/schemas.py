@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from marshmallow import INCLUDE, fields
+from marshmallow import INCLUDE
 
 from app.http.api import Schema
 from app.http.examples import ITEM
-from app.http.fields import Guid, Text
+from app.http.fields import Guid, Nested, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, LegacyPageSchema, SearchText, page_of
 
 NAMES = {
@@ -37,7 +37,7 @@ class GameTimeSchema(Schema):
 
 class GameObjectEntrySchema(Schema):
     Key = Guid(example=ITEM)
-    Value = fields.Nested(GameObjectSchema)
+    Value = Nested(GameObjectSchema)
 
 
 LegacyGameObjectPageSchema = page_of(

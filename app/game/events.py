@@ -8,7 +8,6 @@ from itertools import islice
 
 import bson
 from flask import Response
-from marshmallow import fields
 from pymongo.read_preferences import ReadPreference
 
 from app.auth.views import read_route
@@ -23,7 +22,7 @@ from app.history.store import History
 from app.http.api import Blueprint, Schema
 from app.http.cursors import cursors
 from app.http.examples import CURSOR_EXAMPLE
-from app.http.fields import Integer, List, Text
+from app.http.fields import Integer, List, Nested, Text
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.storage.client import Storage
 from app.storage.events import BEGINNING, EVENTS, EventLog, Place, PlaceLost
@@ -51,13 +50,13 @@ class EventSchema(EntrySchema):
 
 
 class EventPageSchema(Schema):
-    Values = List(fields.Nested(EventSchema))
+    Values = List(Nested(EventSchema))
     Next = Text(example=CURSOR_EXAMPLE, description="The `after` of the next request; never null.")
 
 
 class EventListArgs(CursorListArgs):
     after = Text(
-        metadata={"pattern": rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"},
+        pattern=rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$",
         description=(
             "The Next of the previous answer. Empty: from the oldest on. `{NOW}`: only new changes."
         ),

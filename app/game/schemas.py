@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from marshmallow import fields
-
 from app.http.api import Schema
-from app.http.fields import Flag, Integer, Text
+from app.http.fields import Flag, Integer, Nested, Text
 
 STATS = ("Attack", "AbilityPower", "Defense", "MagicResist", "Speed")
 STAT_NAMES = {"type": "array", "items": {"type": "string"}, "example": list(STATS)}
@@ -55,4 +53,4 @@ class GameConfigSchema(Schema):
     GameName = Text(example="Quartermaster Demo")
     ServerPort = Integer(1, 65535, example=5400)
     AdminOnly = Flag(example=False, description="Whether only staff may play at the moment.")
-    Player = fields.Nested(PlayerLimitsSchema)
+    Player = Nested(PlayerLimitsSchema)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from marshmallow import fields
 from marshmallow.validate import Length
 
 from app.core.changes import KINDS
@@ -8,7 +7,7 @@ from app.core.naming import NAME_LENGTH
 from app.core.operations import operation_names
 from app.http.api import Schema
 from app.http.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, UNDO_ENTRY, USER, USER_ID
-from app.http.fields import Flag, Guid, List, Moment, Text
+from app.http.fields import Flag, Guid, List, Moment, Nested, Object, Raw, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 
 AT = "2026-01-31T19:04:21.250Z"
@@ -16,7 +15,7 @@ LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} charac
 
 
 class SubjectSchema(Schema):
-    Kind = Text(example="player", metadata={"enum": list(KINDS)})
+    Kind = Text(example="player", enum=list(KINDS))
     Id = Text(example=PLAYER_ID)
     Name = Text(
         allow_none=True, example=PLAYER, description="The name at that time; null for a bag."
@@ -42,39 +41,33 @@ class FieldChangeSchema(Schema):
     """A changed field. The values of a secret field are not shown."""
 
     Path = Text(example="Inventory.3")
-    Before = fields.Raw(metadata={"description": "Null if there was no value.", "example": None})
-    After = fields.Raw(
-        metadata={
-            "description": "Null if there is no value.",
-            "example": {"ItemId": ITEM, "Quantity": 5},
-        },
+    Before = Raw(description="Null if there was no value.", example=None)
+    After = Raw(
+        description="Null if there is no value.",
+        example={"ItemId": ITEM, "Quantity": 5},
     )
 
 
 class EntrySchema(Schema):
     Id = Text(example=ENTRY)
     At = Moment(example=AT)
-    Subject = fields.Nested(SubjectSchema)
+    Subject = Nested(SubjectSchema)
     Operation = Text(example="give")
-    By = fields.Nested(AuthorSchema)
-    ApprovedBy = fields.Nested(
+    By = Nested(AuthorSchema)
+    ApprovedBy = Nested(
         ApproverSchema,
         allow_none=True,
-        metadata={
-            "example": None,
-            "description": "The colleague who approved it, if it was asked for.",
-        },
+        example=None,
+        description="The colleague who approved it, if it was asked for.",
     )
-    Via = Text(example="api", metadata={"enum": ["api", "console", "cli", "batch"]})
+    Via = Text(example="api", enum=["api", "console", "cli", "batch"])
     RequestId = Text(allow_none=True, example="5c8848779587481c9a62")
     Reason = Text(allow_none=True, example="Lost in a crash, ticket 4711.")
-    Arguments = fields.Dict(
-        metadata={
-            "description": "What was asked.",
-            "example": {"ItemId": ITEM, "Quantity": 5, "BankOverflow": False},
-        }
+    Arguments = Object(
+        description="What was asked.",
+        example={"ItemId": ITEM, "Quantity": 5, "BankOverflow": False},
     )
-    Changes = List(fields.Nested(FieldChangeSchema), description="The result.")
+    Changes = List(Nested(FieldChangeSchema), description="The result.")
     Undoes = Text(allow_none=True, example=None, description="The entry that this change undid.")
     Warning = Text(allow_none=True, example=None, description="A warning about the change.")
     Batch = Guid(allow_none=True, example=None, description="The batch whose row made the change.")
@@ -92,7 +85,7 @@ class UndoSchema(EntrySchema):
     Id = Text(allow_none=True, example=UNDO_ENTRY, description="Null with DryRun.")
     At = Moment(allow_none=True, example=AT, description="Null with DryRun.")
     Operation = Text(example="undo")
-    Arguments = fields.Dict(metadata={"example": {"Id": ENTRY}})
+    Arguments = Object(example={"Id": ENTRY})
     Undoes = Text(example=ENTRY, description="The entry that this change undid.")
 
 
@@ -107,9 +100,9 @@ class SubjectHistoryArgs(CursorListArgs):
 
 
 class HistoryArgs(SubjectHistoryArgs):
-    player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
+    player = Text(maxLength=NAME_LENGTH, description="A character's name or id.")
     user = Text(
-        metadata={"maxLength": NAME_LENGTH},
+        maxLength=NAME_LENGTH,
         description="The username or id of the account that was changed.",
     )
 
@@ -157,9 +150,7 @@ class ActivitySchema(Schema):
 class AddressSchema(Schema):
     Ip = Text(allow_none=True, example=None, description="Always null: addresses are not kept.")
     LastUsed = Moment(example="2026-01-31T19:04:21.250Z", description="When the sign-in began.")
-    OtherUsers = fields.Dict(
-        metadata={"description": "Always empty: addresses are not kept.", "example": {}}
-    )
+    OtherUsers = Object(description="Always empty: addresses are not kept.", example={})
 
 
 AddressPageSchema = page_of(AddressSchema)

@@ -10,7 +10,7 @@ import flask_smorest
 import marshmallow
 
 from app.core.errors import KeyReused, QuartermasterError
-from app.http.fields import Integer, List, Text
+from app.http.fields import Integer, List, Object, Text
 from app.http.parser import RequestParser
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -36,10 +36,10 @@ class FailureSchema(Schema):
         0, description="With NO_ROOM: what found no room. With OVER_LIMIT: what is allowed."
     )
     Version = Integer(0, description="With VERSION_CHANGED: the stored version.")
-    Errors = marshmallow.fields.Dict(
+    Errors = Object(
         keys=Text(),
         values=List(Text()),
-        metadata={"description": "The errors by field of the request."},
+        description="The errors by field of the request.",
     )
 
 

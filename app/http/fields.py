@@ -26,10 +26,12 @@ NO_TIME = "Must be a time like 2026-01-31T12:00:00Z."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
-# What a field declares in addition to its type: a description and an example for the OpenAPI
-# document, its history name if that is not its own name capitalised, the type of the catalogue
-# object that it names, and whether history must not record it.
-FACTS = ("description", "example", "history_name", "object_type", "unrecorded")
+# What a field declares in addition to its type: what the OpenAPI document says about it, its
+# history name if that is not its own name capitalised, the type of the catalogue object that it
+# names, and whether history must not record it.
+OPENAPI = ("description", "example", "format", "enum", "pattern", "oneOf", "additionalProperties")
+SIZES = ("minLength", "maxLength", "minItems", "maxItems")
+FACTS = (*OPENAPI, *SIZES, "history_name", "object_type", "unrecorded")
 
 
 class Described:
@@ -38,8 +40,7 @@ class Described:
     default_error_messages: dict[str, Any] = MESSAGES
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        known = {name: kwargs.pop(name) for name in FACTS if name in kwargs}
-        metadata = {**kwargs.pop("metadata", {}), **known}
+        metadata = {name: kwargs.pop(name) for name in FACTS if name in kwargs}
         super().__init__(*args, metadata=metadata, **kwargs)  # type: ignore[call-arg] # a field's
 
 
@@ -49,9 +50,8 @@ class Integer(Described, fields.Integer):
     default_error_messages = {"invalid": "Must be a whole number."}
 
     def __init__(self, minimum: int = -INT64, maximum: int = INT64 - 1, **kwargs: Any) -> None:
-        metadata = {"format": "int64", **kwargs.pop("metadata", {})}
         check = Range(minimum, maximum)
-        super().__init__(strict=True, validate=check, metadata=metadata, **kwargs)
+        super().__init__(strict=True, validate=check, format="int64", **kwargs)
 
 
 class QueryInteger(Integer):
@@ -99,7 +99,7 @@ class PlainText(Text):
         self._pattern = LINES if has_lines else NO_CONTROLS
         about: dict[str, Any] = {"minLength": shortest} if shortest else {}
         about |= {"maxLength": longest, "pattern": f"^{self._pattern.pattern}$"}
-        super().__init__(metadata={**about, **kwargs.pop("metadata", {})}, **kwargs)
+        super().__init__(**about, **kwargs)
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -129,7 +129,7 @@ class Guid(Described, fields.String):
     }
 
     def __init__(self, *, nil: bool = False, **kwargs: Any) -> None:
-        super().__init__(metadata={"format": "uuid", **kwargs.pop("metadata", {})}, **kwargs)
+        super().__init__(format="uuid", **kwargs)
         self._nil = nil
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
@@ -168,6 +168,14 @@ class Object(Described, fields.Dict):
     default_error_messages = {"invalid": "Must be an object."}
 
 
+class Nested(Described, fields.Nested):
+    """An object with the fields of a schema."""
+
+
+class Raw(Described, fields.Raw):
+    """Any value."""
+
+
 class VariableValue(Described, fields.Field[int | bool]):
     """An integer or a boolean; in Python bool is a subclass of int, but here they differ."""
 
@@ -179,7 +187,7 @@ class VariableValue(Described, fields.Field[int | bool]):
     def __init__(self, **kwargs: Any) -> None:
         whole = {"type": "integer", "format": "int64", "minimum": -INT64, "maximum": INT64 - 1}
         kinds = [whole, {"type": "boolean"}]
-        super().__init__(metadata={"oneOf": kinds, "example": 294}, **kwargs)
+        super().__init__(oneOf=kinds, example=294, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int | bool:
         checked: int | bool = value
@@ -198,9 +206,9 @@ class PasswordHash(Described, fields.String):
     }
 
     def __init__(self, **kwargs: Any) -> None:
-        about = {"pattern": "^[0-9a-fA-F]{64}$", "example": DEMO_PASSWORD_HASH, "unrecorded": True}
         kwargs.setdefault("description", "The SHA-256 of the password in hex.")
-        super().__init__(metadata=about, **kwargs)
+        facts = {"pattern": "^[0-9a-fA-F]{64}$", "example": DEMO_PASSWORD_HASH}
+        super().__init__(**facts, unrecorded=True, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value, re.ASCII):

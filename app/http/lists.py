@@ -13,7 +13,7 @@ from app.core.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.core.paging import CursorPage, Page, Window
 from app.http.api import Schema
 from app.http.cursors import cursors
-from app.http.fields import Integer, List, PlainText, QueryInteger, Text
+from app.http.fields import Integer, List, Nested, PlainText, QueryInteger, Text
 from app.http.json import json_response
 
 # The largest page number whose offset still fits MongoDB's skip.
@@ -38,7 +38,7 @@ class PageSchema(Schema):
     Count = Integer(0, example=1, description="The number of records in this answer.")
     Next = Text(
         allow_none=True,
-        metadata={"example": None},
+        example=None,
         description="Only if `after` was given: the `after` of the next page; null at the end.",
     )
 
@@ -57,7 +57,7 @@ def page_of(
     """Return the schema of a page of records; it is named after them unless a name is given."""
     is_legacy = envelope is LegacyPageSchema
     name = name or f"{'Legacy' if is_legacy else ''}{record.__name__[: -len('Schema')]}PageSchema"
-    values = List(marshmallow.fields.Nested(record))
+    values = List(Nested(record))
     return envelope.from_dict({"entries" if is_legacy else "Values": values}, name=name)
 
 
@@ -76,7 +76,7 @@ class PagedListArgs(PageNumberArgs):
         description="Shortens the page; its offset stays page x pageSize. Default: pageSize.",
     )
     after = Text(
-        metadata={"pattern": CURSOR},
+        pattern=CURSOR,
         description=(
             "The Next of the previous answer, with the same order and search; empty to begin. The "
             "cost does not depend on the depth. While others make changes, a record that keeps its "
@@ -95,7 +95,7 @@ class CursorPageSchema(Schema):
 
     Next = Text(
         allow_none=True,
-        metadata={"example": None},
+        example=None,
         description="The `after` of the next page; null at the end.",
     )
 
@@ -105,7 +105,7 @@ class CursorListArgs(Schema):
 
     pageSize = QueryInteger(1, load_default=CURSOR_PAGE_SIZE, description=SIZE)
     after = Text(
-        metadata={"pattern": CURSOR},
+        pattern=CURSOR,
         description="The Next of the previous answer, with the same filters.",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from marshmallow import INCLUDE, fields
+from marshmallow import INCLUDE
 from pymongo.database import Database
 
 from app.auth.views import read_route
@@ -17,7 +17,7 @@ from app.core.services import current
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
 from app.http.examples import GUILD
-from app.http.fields import Guid, Integer, Moment, Text
+from app.http.fields import Guid, Integer, Moment, Nested, Text
 from app.http.lists import PageNumberArgs, page_of, paged_list
 from app.players.domain import SLOTS, VARIABLE
 from app.players.items.domain import filled
@@ -69,7 +69,7 @@ class GuildSchema(Schema):
 
 
 class ListedGuildSchema(Schema):
-    Key = fields.Nested(GuildSchema)
+    Key = Nested(GuildSchema)
     Value = Integer(0, example=12, description="The number of members.")
 
 

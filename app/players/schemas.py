@@ -100,7 +100,9 @@ class RenameArgs(Schema):
     Name = Text(
         required=True,
         example="Ebrenshar",
-        metadata={"minLength": 1, "maxLength": NAME_LENGTH, "pattern": f"^{NO_CONTROLS.pattern}$"},
+        minLength=1,
+        maxLength=NAME_LENGTH,
+        pattern=f"^{NO_CONTROLS.pattern}$",
         description="2 to 40 characters, all of them visible, without markup; no path or key.",
     )
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from marshmallow import INCLUDE, fields
+from marshmallow import INCLUDE
 
 from app.http.api import Schema
 from app.http.examples import USER, USER_ID
-from app.http.fields import Guid, Integer, List, Moment, Text
+from app.http.fields import Guid, Integer, List, Moment, Nested, Text
 
 AT = "2026-01-31T12:00:00Z"
 
@@ -15,7 +15,7 @@ class EraseArgs(Schema):
     Confirm = Text(
         required=True,
         example=USER,
-        metadata={"minLength": 1},
+        minLength=1,
         unrecorded=True,
         description="The username of the account, to confirm.",
     )
@@ -46,8 +46,8 @@ class ErasureSchema(Schema):
     Id = Guid(example=USER_ID)
     BegunAt = Moment(allow_none=True, example=AT)
     FinishedAt = Moment(allow_none=True, example=AT)
-    Gone = fields.Nested(ErasedPartsSchema)
-    Stayed = List(fields.Nested(StayedSchema))
+    Gone = Nested(ErasedPartsSchema)
+    Stayed = List(Nested(StayedSchema))
 
 
 class StoredSchema(Schema):
@@ -60,14 +60,14 @@ class StoredSchema(Schema):
 
 
 def stored_list() -> List:
-    return List(fields.Nested(StoredSchema), example=[])
+    return List(Nested(StoredSchema), example=[])
 
 
 class PersonalDataSchema(Schema):
     """All that is stored about a person."""
 
-    User = fields.Nested(StoredSchema)
-    Characters = List(fields.Nested(StoredSchema), description="With all that they own and know.")
+    User = Nested(StoredSchema)
+    Characters = List(Nested(StoredSchema), description="With all that they own and know.")
     DeletedCharacters = stored_list()
     Guilds = stored_list()
     Notes = stored_list()

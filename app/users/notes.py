@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from flask import Response
-from marshmallow import fields
 
 from app.auth import guard
 from app.auth.execution import change_route, execute
@@ -26,7 +25,7 @@ from app.core.permissions import Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
 from app.http.examples import NOTE, USER, USER_ID
-from app.http.fields import Guid, Moment, PlainText, Text
+from app.http.fields import Guid, Moment, Nested, PlainText, Text
 from app.http.intents import change_response
 from app.http.lists import CursorListArgs, CursorPageSchema, cursor_list, page_of
 from app.http.masking import masked
@@ -86,7 +85,7 @@ class WriterSchema(Schema):
 class NoteSchema(Schema):
     Id = Guid(example=NOTE)
     At = Moment(example="2026-01-31T19:04:21.250Z")
-    By = fields.Nested(WriterSchema)
+    By = Nested(WriterSchema)
     Text = Text(example="Asked twice for the same sword; see ticket 4711.")
 
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from marshmallow import fields
-
 from app.http.api import Schema
 from app.http.examples import EMAIL, USER, USER_ID
-from app.http.fields import Flag, Guid, PasswordHash, Text
+from app.http.fields import Flag, Guid, Nested, PasswordHash, Text
 from app.http.lists import (
     ASCENDING,
     LegacyPageSchema,
@@ -57,7 +55,7 @@ class AccountSchema(Schema):
 
 
 class UserSchema(AccountSchema):
-    Power = fields.Nested(QueriedPowerSchema)
+    Power = Nested(QueriedPowerSchema)
 
 
 class ChangedUserSchema(AccountSchema):
@@ -66,7 +64,7 @@ class ChangedUserSchema(AccountSchema):
     Email = Text(required=True, example="moved@example.com")
     PasswordResetCode = Text(allow_none=True, example=None, description=CODE)
 
-    Power = fields.Nested(ChangedPowerSchema)
+    Power = Nested(ChangedPowerSchema)
 
 
 UserPageSchema = page_of(UserSchema)
@@ -86,10 +84,12 @@ class RegisterArgs(Schema):
         required=True,
         example="newcomer",
         description="2 to 20 letters or digits, of any script, and nothing else.",
-        metadata={"minLength": 2, "maxLength": 20, "pattern": ALPHANUMERIC_ASCII},
+        minLength=2,
+        maxLength=20,
+        pattern=ALPHANUMERIC_ASCII,
     )
     password = PasswordHash(required=True)
-    email = Text(required=True, example="newcomer@example.com", metadata=ADDRESS)
+    email = Text(required=True, example="newcomer@example.com", **ADDRESS)
 
 
 class RegisteredSchema(Schema):
@@ -122,7 +122,7 @@ class ManageEmailArgs(Schema):
         example="moved@example.com",
         description="The new address.",
         unrecorded=True,
-        metadata=ADDRESS,
+        **ADDRESS,
     )
 
 
@@ -148,7 +148,8 @@ class ResetSignInArgs(Schema):
     Email = Text(
         load_default="",
         example="moved@example.com",
-        metadata={**ADDRESS, "unrecorded": True},
+        **ADDRESS,
+        unrecorded=True,
     )
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from marshmallow import fields
 from marshmallow.validate import Length
 
 from app.core.naming import NAME_LENGTH
@@ -8,7 +7,7 @@ from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
 from app.http.examples import ACTION, ITEM, MAP, PLAYER, PLAYER_ID, USER, USER_ID
-from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Text
+from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Nested, Object, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 from app.players.items.schemas import QUANTITY_MAX
 
@@ -40,9 +39,7 @@ class ChatArgs(Schema):
     Message = MaskedText(
         LONGEST_MESSAGE, shortest=1, required=True, example="The server restarts in five minutes."
     )
-    Color = fields.Nested(
-        ColorSchema, allow_none=True, metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}}
-    )
+    Color = Nested(ColorSchema, allow_none=True, example={"A": 255, "R": 255, "G": 200, "B": 0})
     Target = MaskedText(
         NAME_LENGTH, allow_none=True, example=None, description="Passed to the game."
     )
@@ -57,7 +54,7 @@ class LetterArgs(Schema):
     Message = MaskedText(
         LONGEST_MESSAGE, shortest=1, has_lines=True, required=True, example="Here it is."
     )
-    Items = List(fields.Nested(LetterItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
+    Items = List(Nested(LetterItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
 
 
 class RestartArgs(Schema):
@@ -69,11 +66,9 @@ class RestartArgs(Schema):
 
 class SaidSchema(Schema):
     success = Flag(example=True)
-    chatMessage = fields.Dict(
-        metadata={
-            "description": "The body of the request.",
-            "example": {"Message": "The server restarts in five minutes."},
-        }
+    chatMessage = Object(
+        description="The body of the request.",
+        example={"Message": "The server restarts in five minutes."},
     )
 
 
@@ -91,7 +86,7 @@ class ActionUnderWaySchema(Schema):
 
 
 class ActionSubjectSchema(Schema):
-    Kind = Text(example="player", metadata={"enum": ["player", "user", "guild", "map", "world"]})
+    Kind = Text(example="player", enum=["player", "user", "guild", "map", "world"])
     Id = Guid(allow_none=True, example=PLAYER_ID, description="Null means everybody.")
     Name = Text(
         allow_none=True, example=PLAYER, description="The name at that time; null for a map."
@@ -100,16 +95,16 @@ class ActionSubjectSchema(Schema):
 
 class ActionSchema(Schema):
     Id = Guid(example=ACTION)
-    Kind = Text(example="warp", metadata={"enum": list(KINDS)})
-    Subject = fields.Nested(ActionSubjectSchema)
-    Arguments = fields.Dict(metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
+    Kind = Text(example="warp", enum=list(KINDS))
+    Subject = Nested(ActionSubjectSchema)
+    Arguments = Object(example={"MapId": MAP, "X": 13, "Y": 22})
     At = Moment(example=AT)
-    By = fields.Nested(AuthorSchema)
-    Via = Text(example="api", metadata={"enum": ["api", "console"]})
+    By = Nested(AuthorSchema)
+    Via = Text(example="api", enum=["api", "console"])
     Reason = Text(allow_none=True, example="Stuck in a wall, ticket 4711.")
     State = Text(
         example="done",
-        metadata={"enum": list(STATES)},
+        enum=list(STATES),
         description="`lapsed`: no game server took it in time; it has expired.",
     )
     Taken = Moment(allow_none=True, example=DONE_AT)
@@ -119,7 +114,7 @@ class ActionSchema(Schema):
         allow_none=True, example=None, description="When the player got the items of a letter."
     )
     Error = Text(allow_none=True, example=None, description="Why the game refused it.")
-    Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
+    Result = Object(allow_none=True, example={"MapId": MAP, "X": 13, "Y": 22})
 
 
 # A letter that waits; the example of ActionSchema is a warp that is done.
@@ -140,6 +135,6 @@ ActionPageSchema = page_of(ActionSchema, CursorPageSchema)
 
 
 class ActionListArgs(CursorListArgs):
-    player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
-    user = Text(metadata={"maxLength": NAME_LENGTH}, description="A username or user id.")
+    player = Text(maxLength=NAME_LENGTH, description="A character's name or id.")
+    user = Text(maxLength=NAME_LENGTH, description="A username or user id.")
     kind = OneOf(*KINDS, description="The request.")

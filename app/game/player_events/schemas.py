@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from marshmallow import fields
 from marshmallow.validate import Length, Regexp
 
 from app.game.player_events.domain import WORDS
 from app.http.api import Schema
 from app.http.examples import BAG, EVENT, ITEM, OTHER_PLAYER_ID, PLAYER_ID
-from app.http.fields import STATS, Guid, Integer, List, MaskedText, Moment, PlainText, Text
+from app.http.fields import STATS, Guid, Integer, List, MaskedText, Moment, Nested, PlainText, Text
 from app.http.lists import CursorPageSchema, page_of
 from app.players.items.schemas import LONGEST_EVENT_ID, QUANTITY_MAX
 
@@ -43,18 +42,16 @@ class GameEventArgs(Schema):
         required=True,
         example="drop",
         validate=Regexp(KIND, error="Must be a word of lower-case letters and hyphens."),
-        metadata={"pattern": KIND},
+        pattern=KIND,
         description=f"{', '.join(WORDS)}, or a word of the game.",
     )
     Text = MaskedText(LONGEST_TEXT, allow_none=True, example="In the mines.")
-    Items = List(fields.Nested(EventItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
+    Items = List(Nested(EventItemArgs), validate=Length(max=MOST_ITEMS), load_default=list)
     With = Guid(allow_none=True, example=OTHER_PLAYER_ID, description="The other player.")
 
 
 class ReportEventsArgs(Schema):
-    Events = List(
-        fields.Nested(GameEventArgs), required=True, validate=Length(min=1, max=MOST_EVENTS)
-    )
+    Events = List(Nested(GameEventArgs), required=True, validate=Length(min=1, max=MOST_EVENTS))
 
 
 class ReportedSchema(Schema):
@@ -72,7 +69,7 @@ class EventItemSchema(EventItemArgs):
 
 
 class GameEventSchema(GameEventArgs):
-    Items = List(fields.Nested(EventItemSchema))
+    Items = List(Nested(EventItemSchema))
 
 
 GameEventPageSchema = page_of(GameEventSchema, CursorPageSchema)

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, missing, validates_schema
+from marshmallow import ValidationError, missing, validates_schema
 from marshmallow.validate import Length
 
 from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
 from app.http.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
-from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Object, Text
+from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Nested, Object, Text
 from app.http.parser import MAX_FIELDS
 from app.players.items.schemas import SlotSchema
 from app.players.schemas import PlayerSchema
@@ -34,14 +34,14 @@ class SaveArgs(PlayerSchema):
     )
     BaseStats = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[30] * 5)
     StatPointAllocations = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[0] * 5)
-    Inventory = List(fields.Nested(SlotSchema), description="All filled slots.")
+    Inventory = List(Nested(SlotSchema), description="All filled slots.")
     Bank = List(
-        fields.Nested(SlotSchema),
+        Nested(SlotSchema),
         example=[LOOSE],
         description="All filled slots.",
     )
-    Spells = List(fields.Nested(KnownSpellSchema))
-    Variables = List(fields.Nested(VariableSchema))
+    Spells = List(Nested(KnownSpellSchema))
+    Variables = List(Nested(VariableSchema))
     # No example: the documented request would be refused with a Version that is not current.
     Version = Integer(
         0, description="The Version that the game read: the save is refused if it has changed."
@@ -75,7 +75,7 @@ class SaveRowArgs(SaveArgs):
 
 class SaveManyArgs(Schema):
     Players = List(
-        fields.Nested(SaveRowArgs),
+        Nested(SaveRowArgs),
         required=True,
         validate=Length(1, MOST_SAVED, error=f"Must contain 1 to {MOST_SAVED} characters."),
         example=[{"Id": PLAYER_ID, "Version": 7, "X": 13, "Y": 22}],
@@ -97,7 +97,7 @@ class SaveResultSchema(Schema):
 
 
 class SavedManySchema(Schema):
-    Values = List(fields.Nested(SaveResultSchema))
+    Values = List(Nested(SaveResultSchema))
 
 
 AT_MOST = Length(max=MOST_PLAYERS, error=f"Must contain at most {MOST_PLAYERS} ids.")
@@ -154,7 +154,7 @@ class TakeActionsArgs(GameArgs):
 
 
 class TakenActionsSchema(Schema):
-    Values = List(fields.Nested(ActionSchema))
+    Values = List(Nested(ActionSchema))
 
 
 class AnswerArgs(GameArgs):
@@ -172,11 +172,9 @@ class AnswerArgs(GameArgs):
         keys=Text(),
         allow_none=True,
         load_default=None,
-        metadata={
-            "example": {"MapId": MAP, "X": 13, "Y": 22},
-            "description": "For a warp, where the player is now.",
-            "additionalProperties": True,
-        },
+        example={"MapId": MAP, "X": 13, "Y": 22},
+        description="For a warp, where the player is now.",
+        additionalProperties=True,
     )
 
 

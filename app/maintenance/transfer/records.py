@@ -9,7 +9,6 @@ from typing import Any
 from marshmallow import (
     INCLUDE,
     ValidationError,
-    fields,
     post_load,
     validate,
     validates,
@@ -27,6 +26,7 @@ from app.http.fields import (
     Integer,
     List,
     Moment,
+    Nested,
     PasswordHash,
     Text,
     VariableValue,
@@ -194,7 +194,7 @@ class UserRecord(NamedRecord):
     Id = Guid(required=True)
     Name = Text(required=True)
     Email = Text(required=True)
-    Power = fields.Nested(PowerRecord, load_default=lambda: dict(users.NO_POWER))
+    Power = Nested(PowerRecord, load_default=lambda: dict(users.NO_POWER))
     Password = PasswordHash()
     PasswordHash = Text(
         allow_none=True,

@@ -9,7 +9,7 @@ from app.core.naming import NAME_LENGTH, NIL, parse_guid
 from app.core.types import Document
 from app.http.api import Schema
 from app.http.examples import BAG, BAG_ITEM, EVENT, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
-from app.http.fields import MESSAGES, STATS, Flag, Guid, Integer, List, PlainText
+from app.http.fields import MESSAGES, STATS, Flag, Guid, Integer, List, Nested, PlainText
 
 QUANTITY_MAX = 2**31 - 1
 LONGEST_EVENT_ID = 128
@@ -36,14 +36,14 @@ class SlotSchema(Schema):
 
 
 class ItemsSchema(Schema):
-    inventory = List(fields.Nested(SlotSchema))
-    bank = List(fields.Nested(SlotSchema))
+    inventory = List(Nested(SlotSchema))
+    bank = List(Nested(SlotSchema))
 
 
 class BagSchema(Schema):
     Id = Guid(example=BAG)
     SlotCount = Integer(0, example=2)
-    Slots = List(fields.Nested(SlotSchema), example=BAG_SLOTS)
+    Slots = List(Nested(SlotSchema), example=BAG_SLOTS)
 
 
 class TakeItemArgs(Schema):
@@ -84,7 +84,7 @@ class CountsSchema(Schema):
 
 class GivenSchema(Schema):
     id = Guid(example=ITEM)
-    quantity = fields.Nested(CountsSchema)
+    quantity = Nested(CountsSchema)
 
 
 class TakenSchema(Schema):

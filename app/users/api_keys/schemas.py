@@ -3,13 +3,13 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from marshmallow import ValidationError, fields, validates
+from marshmallow import ValidationError, validates
 
 from app.core.naming import holds_invisible, is_visible, parse_guid
 from app.core.permissions import SCOPES
 from app.http.api import Schema
 from app.http.examples import ITEM, KEY, KEY_ID
-from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Text
+from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Nested, Text
 from app.http.masking import masked
 
 LONGEST_NAME = 60
@@ -55,7 +55,7 @@ class KeyOwnerArgs(Schema):
     """Whose keys are meant."""
 
     user = Text(
-        metadata={"minLength": 1},
+        minLength=1,
         description="A username or user id; by default, the caller.",
     )
 
@@ -66,11 +66,13 @@ class KeyArgs(Schema):
     Name = Text(
         required=True,
         example="shop",
-        metadata={"minLength": 1, "maxLength": LONGEST_NAME, "pattern": f"^{NO_CONTROLS.pattern}$"},
+        minLength=1,
+        maxLength=LONGEST_NAME,
+        pattern=f"^{NO_CONTROLS.pattern}$",
         description="Shown in history with each change; unique within the account.",
     )
     Scopes = List(
-        Text(metadata={"enum": list(SCOPES)}),
+        Text(enum=list(SCOPES)),
         required=True,
         example=["players.read", "players.change"],
         description=(
@@ -82,7 +84,7 @@ class KeyArgs(Schema):
     ExpiresAt = Moment(
         **OPTIONAL,
         unrecorded=True,
-        metadata={"example": None},
+        example=None,
         description="When it expires; by default in 90 days.",
     )
     Addresses = List(
@@ -91,7 +93,7 @@ class KeyArgs(Schema):
         example=["203.0.113.0/24"],
         description="The networks that may use it; null means all.",
     )
-    Budget = fields.Nested(BudgetSchema, **OPTIONAL)
+    Budget = Nested(BudgetSchema, **OPTIONAL)
 
     @validates("Name")
     def can_be_read(self, value: str, data_key: str) -> None:
@@ -138,7 +140,7 @@ class RotateArgs(Schema):
     ExpiresAt = Moment(
         **OPTIONAL,
         unrecorded=True,
-        metadata={"example": None},
+        example=None,
         description="When the key expires; by default, its former lifetime starts again.",
     )
 
@@ -153,21 +155,21 @@ class KeySchema(Schema):
     ExpiresAt = Moment(example="2026-04-30T12:00:00Z")
     FormerEndsAt = Moment(
         allow_none=True,
-        metadata={"example": None},
+        example=None,
         description="When the secret before the last rotation expires.",
     )
     LastUsedAt = Moment(
         allow_none=True, example="2026-01-31T19:04:00Z", description="To the minute."
     )
     Addresses = List(Text(), allow_none=True, example=["203.0.113.0/24"])
-    Budget = fields.Nested(BudgetSchema, allow_none=True, metadata={"example": EXAMPLE_BUDGET})
+    Budget = Nested(BudgetSchema, allow_none=True, example=EXAMPLE_BUDGET)
     UsedToday = Integer(0, example=120, description="How many of ItemsPerDay are used.")
 
 
 class KeyListSchema(Schema):
     """The keys of an account, newest first."""
 
-    Values = List(fields.Nested(KeySchema))
+    Values = List(Nested(KeySchema))
 
 
 class NewKeySchema(KeySchema):
@@ -175,7 +177,7 @@ class NewKeySchema(KeySchema):
 
     Key = Text(
         example=KEY,
-        metadata={"pattern": "^qm_[0-9A-Za-z]{46}$"},
+        pattern="^qm_[0-9A-Za-z]{46}$",
         description="The secret for the header Authorization. It is shown only once.",
     )
 

@@ -29,14 +29,14 @@ class TokenArgs(Schema):
     class Meta:
         unknown = EXCLUDE
 
-    grant_type = Text(required=True, example="password", metadata={"enum": list(NEEDED)})
+    grant_type = Text(required=True, example="password", enum=list(NEEDED))
     username = Text(example="demo", description="With the grant_type password.")
     password = PasswordHash(
         description="With the grant_type password: the SHA-256 of the password in hex."
     )
     otp = Text(
         example="492039",
-        metadata={"pattern": f"^{OTP.pattern}$"},
+        pattern=f"^{OTP.pattern}$",
         description=(
             "With the grant_type password, if the account has a second factor: the code that its "
             "app shows, or a recovery code."
@@ -93,11 +93,11 @@ class SignInSchema(Schema):
     ExpiresAt = Moment(
         example="2026-02-07T12:00:00Z", description="When it expires, unless it is renewed."
     )
-    Via = Text(example="api", metadata={"enum": ["api", "console"]})
-    Browser = Text(allow_none=True, metadata={"example": None}, description="Of a session.")
+    Via = Text(example="api", enum=["api", "console"])
+    Browser = Text(allow_none=True, example=None, description="Of a session.")
     Method = Text(
         allow_none=True,
-        metadata={"example": None},
+        example=None,
         description="How a session began: password, or openid for a company account.",
     )
 

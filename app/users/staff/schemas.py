@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, validates
+from marshmallow import ValidationError, validates
 
 from app.core.permissions import NAMES
 from app.http.api import Schema
-from app.http.fields import Flag, Integer, List, Text
+from app.http.fields import Flag, Integer, List, Nested, Text
 from app.users.schemas import ADDRESS
 from app.users.staff.domain import NAME, NAME_RULE
 
@@ -28,9 +28,9 @@ class RoleArgs(Schema):
     """What a role may do."""
 
     Permissions = List(
-        Text(metadata={"enum": list(NAMES)}), required=True, example=["players.read", "items.move"]
+        Text(enum=list(NAMES)), required=True, example=["players.read", "items.move"]
     )
-    Limits = fields.Nested(RoleLimitsSchema, **OPTIONAL)
+    Limits = Nested(RoleLimitsSchema, **OPTIONAL)
     NeedsSecondFactor = Flag(load_default=False)
 
     @validates("Permissions")
@@ -44,7 +44,7 @@ class RoleArgs(Schema):
 class NewRoleName(Schema):
     """The name of a new role."""
 
-    Name = Text(required=True, example="event-team", metadata={"pattern": f"^{NAME.pattern}$"})
+    Name = Text(required=True, example="event-team", pattern=f"^{NAME.pattern}$")
 
     @validates("Name")
     def can_be_read(self, value: str, data_key: str) -> None:
@@ -60,15 +60,15 @@ class RoleSchema(Schema):
     """A role."""
 
     Name = Text(example="support")
-    Permissions = fields.List(Text(), metadata={"example": ["players.read", "items.move"]})
-    Limits = fields.Nested(RoleLimitsSchema)
+    Permissions = List(Text(), example=["players.read", "items.move"])
+    Limits = Nested(RoleLimitsSchema)
     NeedsSecondFactor = Flag(example=False)
 
 
 class RoleListSchema(Schema):
     """All roles."""
 
-    Values = fields.List(fields.Nested(RoleSchema))
+    Values = List(Nested(RoleSchema))
 
 
 class RemovedRoleSchema(Schema):
@@ -91,12 +91,13 @@ class InviteArgs(RolesArgs):
         required=True,
         example="newcomer",
         description="2 to 20 letters or digits.",
-        metadata={"unrecorded": True},
+        unrecorded=True,
     )
     Email = Text(
         required=True,
         example="newcomer@example.com",
-        metadata={**ADDRESS, "unrecorded": True},
+        **ADDRESS,
+        unrecorded=True,
     )
 
 
@@ -105,13 +106,13 @@ class StaffSchema(Schema):
 
     Id = Text(example="5f0c1c1e-0000-4000-8000-000000000001")
     Name = Text(example="alice")
-    Roles = fields.List(Text(), metadata={"example": ["support"]})
-    GroupRoles = fields.List(Text(), metadata={"example": []})
-    Power = fields.List(Text(), metadata={"example": ["api"]})
+    Roles = List(Text(), example=["support"])
+    GroupRoles = List(Text(), example=[])
+    Power = List(Text(), example=["api"])
     IsDisabled = Flag(example=False)
 
 
 class StaffListSchema(Schema):
     """All accounts of staff."""
 
-    Values = fields.List(fields.Nested(StaffSchema))
+    Values = List(Nested(StaffSchema))
