@@ -87,9 +87,9 @@ def change_route(
 
     def decorator(view: View) -> View:
         operation.routes[view.__name__] = Route(method, f"{blueprint.url_prefix}{path}")
-        view = blueprint.recorded(view)
+        view = blueprint.sends("X-History-Id")(view)
         view = blueprint.idempotent(view) if operation.takes_key else view
-        view = blueprint.warns(view) if operation.needs_object else view
+        view = blueprint.sends("Warning")(view) if operation.needs_object else view
         view = blueprint.refuses(*refusals, *_own_refusals(operation))(view)
         view = blueprint.documents_response(200, schema, **options)(view)
         view = blueprint.arguments(body, required=is_required)(view) if body else view

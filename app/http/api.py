@@ -14,6 +14,8 @@ from app.http.fields import Integer, List, Object, Text
 from app.http.parser import RequestParser
 
 View = TypeVar("View", bound=Callable[..., Any])
+# The header of an answer that an earlier request got.
+REPLAYED = "Idempotency-Replayed"
 
 
 class Schema(marshmallow.Schema):
@@ -45,16 +47,6 @@ class FailureSchema(Schema):
 
 class UnguardedView(Exception):
     """A view that declares neither its roles nor that it is public."""
-
-
-def _mark(name: str, value: Any = True) -> Callable[[View], View]:
-    """Return a decorator that marks a view for the OpenAPI document."""
-
-    def decorator(view: View) -> View:
-        setattr(view, name, value)
-        return view
-
-    return decorator
 
 
 class Blueprint(flask_smorest.Blueprint):
@@ -91,12 +83,6 @@ class Blueprint(flask_smorest.Blueprint):
     # Views return complete responses: flask-smorest only documents them, and serialises nothing.
     documents_response = flask_smorest.Blueprint.response
     documents_alternative = flask_smorest.Blueprint.alt_response
-    # Marks a view that adds a history entry and accepts a reason.
-    recorded = staticmethod(_mark("is_recorded"))
-    # Marks a view that may add a Warning header to its response.
-    warns = staticmethod(_mark("warns"))
-    # Marks a view whose response has the header X-Version.
-    has_version = staticmethod(_mark("has_version"))
 
     def documents_body(self, schema: Schema) -> Callable[[View], View]:
         """Document a body that the view reads itself.
@@ -110,9 +96,24 @@ class Blueprint(flask_smorest.Blueprint):
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
         """Document errors of a view in addition to those that its arguments and roles imply."""
-        return lambda view: _mark("refusals", (*errors, *getattr(view, "refusals", ())))(view)
+        return _adding("refusals", errors)
+
+    @staticmethod
+    def sends(*headers: str) -> Callable[[View], View]:
+        """Document headers of the response; with X-History-Id, the view accepts a reason."""
+        return _adding("headers", headers)
 
     @classmethod
     def idempotent(cls, view: View) -> View:
         """Document that a view accepts an Idempotency-Key and a reason."""
-        return cls.refuses(KeyReused("order-4711"))(_mark("is_idempotent")(view))
+        return cls.refuses(KeyReused("order-4711"))(cls.sends(REPLAYED)(view))
+
+
+def _adding(name: str, values: tuple[Any, ...]) -> Callable[[View], View]:
+    """Return a decorator that adds values to an attribute of a view, for the OpenAPI document."""
+
+    def decorator(view: View) -> View:
+        setattr(view, name, (*values, *getattr(view, name, ())))
+        return view
+
+    return decorator

@@ -100,7 +100,7 @@ def count_online_players() -> Document:
 
 
 @read("/<player:key>", PlayerSchema, Permission.PLAYERS_READ)
-@blp.has_version
+@blp.sends("X-Version")
 def get_player(key: Lookup) -> Response:
     """Get one player
 

@@ -12,7 +12,7 @@ from flask_smorest.spec.plugins import FlaskPlugin
 
 from app.core.errors import QuartermasterError
 from app.core.types import Document
-from app.http.api import Blueprint, FailureSchema
+from app.http.api import REPLAYED, Blueprint, FailureSchema
 from app.http.errors import BUG, SENTENCES, body_of, codes, headers_of, http_body, status_of
 from app.http.openapi import guide
 from app.http.openapi.guide import FAILURES
@@ -76,14 +76,14 @@ def _complete(
     operation: Document, view: Any, arguments: Sequence[PathArgument], schemas: Document
 ) -> None:
     """Complete an operation, as flask-smorest documents it, in place."""
-    is_idempotent, is_recorded = hasattr(view, "is_idempotent"), hasattr(view, "is_recorded")
-    takes_reason = is_idempotent or is_recorded
+    headers = {"X-Request-ID", *getattr(view, "headers", ())}
+    takes_key, takes_reason = REPLAYED in headers, headers & {REPLAYED, "X-History-Id"}
     # The names of views in camelCase, which client generators convert to the style of a language.
     name = re.sub(r"_(.)", lambda match: match[1].upper(), view.__name__)
     parameters = [
         *map(_path_parameter, arguments),
         *operation.get("parameters", []),
-        *([guide.IDEMPOTENCY_KEY] if is_idempotent else []),
+        *([guide.IDEMPOTENCY_KEY] if takes_key else []),
         *([guide.REASON] if takes_reason else []),
     ]
     bodies = list(operation.get("requestBody", {}).get("content", {}).values())
@@ -97,18 +97,11 @@ def _complete(
     sent = {parameter["name"] for parameter in parameters}
     for body in bodies:
         sent |= _resolve(body["schema"], schemas).get("properties", {}).keys()
-    conditions = {
-        "X-Request-ID": True,
-        "Idempotency-Replayed": is_idempotent,
-        "X-History-Id": is_recorded,
-        "Warning": hasattr(view, "warns") or sent & {"pageSize", "count"},
-        "X-Version": hasattr(view, "has_version"),
-        **dict.fromkeys(("Deprecation", "Link"), operation.get("deprecated")),
-    }
+    headers |= {"Warning"} if sent & {"pageSize", "count"} else set()
+    headers |= {"Deprecation", "Link"} if operation.get("deprecated") else set()
     responses["200"]["description"] = "Done."
     for status, response in responses.items():
-        names = conditions if status < "202" else ["X-Request-ID"]
-        response.setdefault("headers", _headers(filter(conditions.get, names)))
+        response["headers"] = _headers(headers if status < "202" else {"X-Request-ID"})
 
     general = {429, 500, 503}
     general |= {401, 403} if view.access else set()
@@ -180,7 +173,7 @@ def _resolve(schema: Document, schemas: Document) -> Document:
 
 
 def _headers(names: Iterable[str]) -> Document:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(names)}
 
 
 def _failure(status: int, errors: Iterable[QuartermasterError]) -> Document:
