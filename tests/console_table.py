@@ -69,7 +69,7 @@ GET   /console/batches.csv                      api
 GET   /console/players/[player]/history.csv     api
 GET   /console/game/[action]                    api
 POST  /console/game/[letter]/withdraw           api
-POST  /console/game/restart                     api
+POST  /console/game                             api
 GET   /console/chat                             api
 POST  /console/chat                             api
 GET   /console/history                          api

@@ -137,16 +137,19 @@ def headers_of(error: QuartermasterError) -> dict[str, str]:
     return {}
 
 
+def http_sentence(error: HTTPException) -> str:
+    """Return the sentence for an error of Flask or Werkzeug, or for an unexpected one."""
+    if getattr(error, "original_exception", None) is not None:
+        return BUG
+    if error.code == 405:
+        return f"The method {request.method} is not allowed here."
+    # A description set by the code that raised the error wins over Werkzeug's default.
+    own: str | None = vars(error).get("description")
+    return own or SENTENCES.get(error.code or 500) or error.description or error.name
+
+
 def _answer_http(error: HTTPException) -> Response:
     """Answer errors of Flask and Werkzeug, including InternalServerError for unexpected ones."""
-    status = error.code or 500
-    if getattr(error, "original_exception", None) is not None:
-        message = BUG
-    elif status == 405:
-        message = f"The method {request.method} is not allowed here."
-    else:
-        # A description set by the code that raised the error wins over Werkzeug's default.
-        own = vars(error).get("description")
-        message = own or SENTENCES.get(status) or error.description or error.name
+    status, sentence = error.code or 500, http_sentence(error)
     kept = {n: v for n, v in error.get_headers() if n not in ("Content-Type", "Content-Length")}
-    return json_response(http_body(status, message, error.name), status, kept)
+    return json_response(http_body(status, sentence, error.name), status, kept)

@@ -108,13 +108,13 @@ def test_what_cannot_be_asked_stores_nothing(staff, db):
 
 def test_the_page_of_the_game_asks_for_it_and_shows_it(app, db, world):
     clerk = visitor(app, world)
-    refused = clerk.submit("/game/restart", 503, Minutes="1", Message="An update.")
+    refused = clerk.submit("/game", 503, Minutes="1", Message="An update.")
     assert "No game is running" in page_of(refused)
     service(app, Actions).wait_seconds = 0.0
     look(db)
-    clerk.submit("/game/restart", 400, Minutes="61", Message="An update.")
+    clerk.submit("/game", 400, Minutes="61", Message="An update.")
     fields = {"Minutes": "1", "Message": "An update.", "reason": "Release 7."}
-    page = page_of(clerk.led_to(clerk.submit("/game/restart", 303, **fields)))
+    page = page_of(clerk.led_to(clerk.submit("/game", 303, **fields)))
     assert "The game was asked to restart after 1 minute." in page
     assert "Restart after 1 minute: “An update.”" in page
     (action,) = db.actions.find()

@@ -48,19 +48,14 @@ def label(type_: str) -> str:
 
 def find_objects(wanted: Document, size: int, type_name: str) -> Page:
     found = objects.walk(parse_type(type_name), window_of(wanted, size), search_text(wanted))
-    values = []
-    for record in found.values:
-        # The icon of an item.
-        symbol = item_icon(str(record.get("Name"))) if record["Type"] == "item" else ""
-        values.append({"Name": "", **record, "Symbol": symbol, "Facts": facts(record)})
+    values = [{"Name": "", **record, "Facts": facts(record)} for record in found.values]
     return found._replace(values=values)
 
 
 def about_type(_: Listed, type_name: str) -> dict[str, Any]:
-    ordered = (*ORDER, *(other for other in TYPES if other not in ORDER))
     type_ = parse_type(type_name)
-    types = [(other, label(other)) for other in ordered]
-    return {"type": type_, "types": types, "title": label(type_)}
+    types = [(other, label(other)) for other in dict.fromkeys((*ORDER, *TYPES))]
+    return {"type": type_, "types": types, "title": label(type_), "item_icon": item_icon}
 
 
 CATALOGUE = ListPage(

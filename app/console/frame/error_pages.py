@@ -12,7 +12,7 @@ from app.console.forms.submissions import typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.core.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
-from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
+from app.http.errors import headers_of, http_sentence, note, status_of
 from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain
 from app.users.staff.store import roles
@@ -58,14 +58,7 @@ def database_error_page(error: Exception) -> Response:
 
 @blp.errorhandler(HTTPException)
 def http_error_page(error: HTTPException) -> Response:
-    status = error.code or 500
-    if getattr(error, "original_exception", None) is not None:
-        text = BUG
-    elif status == 415:
-        text = "The console accepts only forms."
-    else:
-        text = SENTENCES.get(status) or error.description or error.name
-    return problem_page(status, text)
+    return problem_page(error.code or 500, http_sentence(error))
 
 
 def problem_page(

@@ -133,14 +133,26 @@ class ListPage:
         return render(self.template, found.status, found=found, forms=forms, **about)
 
     def download(self, **place: Any) -> Response:
+        """Stream the list as a CSV file."""
         shown: Columns = self.columns() if callable(self.columns) else self.columns or {}
         name = re.sub(r"\W+", "-", request.path.rpartition("/")[2].removesuffix(".csv"))
-        return csv_file(
-            name,
-            shown,
-            lambda after: self.part(after, ROWS_AT_ONCE, **place),
-            lambda record: [cell(record) for cell in shown.values()],
-        )
+        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
+
+        def begin() -> tuple[Iterable[bytes], Mapping[str, str]]:
+            # The first part is read before the answer begins: a refused filter gets its own page.
+            return pieces(self.part("", ROWS_AT_ONCE, **place)), headers
+
+        def pieces(part: Page | CursorPage) -> Iterator[bytes]:
+            yield BYTE_ORDER_MARK + csv_lines([shown])
+            yield lines(part)
+            while (after := cursors.write(part.next)) is not None:
+                part = self.part(after, ROWS_AT_ONCE, **place)
+                yield lines(part)
+
+        def lines(part: Page | CursorPage) -> bytes:
+            return csv_lines([cell(record) for cell in shown.values()] for record in part.values)
+
+        return download(begin, guard.caller().id, content_type="text/csv; charset=utf-8")
 
 
 def search_text(wanted: Document) -> str | None:
@@ -151,28 +163,6 @@ def search_text(wanted: Document) -> str | None:
 
 def window_of(wanted: Document, size: int) -> Window:
     return Window(0, size, size, cursors.read(wanted.get("after", "")))
-
-
-def csv_file(
-    name: str,
-    titles: Iterable[str],
-    read: Callable[[str], Page | CursorPage],
-    cells: Callable[[Document], Iterable[Any]],
-) -> Response:
-    """Stream a list as a CSV file; read is called with a cursor."""
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
-
-    def begin() -> tuple[Iterable[bytes], Mapping[str, str]]:
-        # The first part is read before the answer begins: a refused filter gets its own page.
-        return pieces(read("")), headers
-
-    def pieces(part: Page | CursorPage) -> Iterator[bytes]:
-        yield BYTE_ORDER_MARK + csv_lines([titles, *map(cells, part.values)])
-        while (after := cursors.write(part.next)) is not None:
-            part = read(after)
-            yield csv_lines(map(cells, part.values))
-
-    return download(begin, guard.caller().id, content_type="text/csv; charset=utf-8")
 
 
 def csv_lines(rows: Iterable[Iterable[Any]]) -> bytes:

@@ -60,10 +60,6 @@ HEADERS = {
 }
 # The endpoint of unknown paths.
 NOWHERE = "console.nowhere"
-# The pages of forms that share a path with another page.
-FORM_PAGES = {
-    f"{PREFIX}/game/restart": f"{PREFIX}/game",
-}
 # The pages that the menu marks, by the first segment of a path, if their names differ.
 OTHER_PAGES = {"": "home", "search": "home", "roles": "staff"}
 DEFAULT_COLOURS = {"production": "red"}
@@ -124,10 +120,8 @@ def templates() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"number": number, "short": short_number}
-    texts = (short_text, whole_text, words_of)
-    moments = (times.iso, times.utc_field, times.with_times)
-    for one in (*texts, *moments):
-        environment.filters[one.__name__] = one
+    texts = (short_text, whole_text, words_of, times.iso, times.utc_field, times.with_times)
+    environment.filters |= {one.__name__: one for one in texts}
     environment.globals |= {
         "path_to": path_to,
         "file_path": file_path,
@@ -218,7 +212,7 @@ def here() -> str:
 
 def page_of_form() -> str:
     """Return the path of the page that a form is on: its own path, or the nearest one above."""
-    path = FORM_PAGES.get(request.path, request.path)
+    path = request.path
     while path != PREFIX and endpoint_of(path) == NOWHERE:
         path = path.rpartition("/")[0]
     return path
@@ -263,18 +257,20 @@ def current_notice() -> Document | None:
     Its Action is the id of an action that the game has not answered yet.
     """
     mark = request.args.get("done", "")
-    notice = {"Text": NEWS_WITHOUT_ENTRY.get(mark, ""), "Undo": None, "Action": None}
+    notice = {"Text": NEWS_WITHOUT_ENTRY.get(mark), "Undo": None, "Action": None}
     if not mark or notice["Text"]:
         return notice if mark else None
     try:
         if mark.startswith(MARK):
             (record,) = cards([visible_action(mark.removeprefix(MARK))])
-            pending = record["Id"] if record["IsPending"] else None
-            notice |= {"Text": record["News"], "Action": pending}
+            notice["Text"] = record["News"]
+            if record["IsPending"]:
+                notice["Action"] = record["Id"]
         else:
             record = visible_entry(mark)
-            (entry,) = history.serve([record])
-            notice |= {"Text": entry_text(record), "Undo": mark if is_undoable(entry) else None}
+            notice["Text"] = entry_text(record)
+            if is_undoable(*history.serve([record])):
+                notice["Undo"] = mark
     except QuartermasterError:
         return None
     # The URL may be old, or somebody else's.

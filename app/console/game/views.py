@@ -243,6 +243,7 @@ RESTART_GAME = Form(
         Field("Message", "Message to everybody", html={"autocomplete": "off"}),
     ),
     name=RESTART,
+    path="",
     card=IN_THE_GAME,
     act=lambda args: ask(RESTART, WORLD, args),
     api="POST /api/v1/game/restart",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -84,33 +84,24 @@ class Grid(NamedTuple):
         return self._replace(cells=[cell for cell in self.cells if cell.item])
 
 
-def item_ids(slots: Iterable[Document]) -> set[str]:
-    return {slot["ItemId"] for slot in slots if slot["Quantity"]}
-
-
 def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None = None) -> Grid:
     """Return public slots as a grid; changes contains the content of slots after a change."""
-    cells = [_cell(slot, names, changes or {}) for slot in slots]
+    cells = []
+    for slot in slots:
+        number, item, after = slot["Slot"], slot["ItemId"] if slot["Quantity"] else None, None
+        if changes and number in changes:
+            held = changes[number] or {}
+            after = quantity_of(held) if held else 0
+            # An empty slot shows the item that would be added.
+            item = item or held.get("ItemId")
+        # A slot shows the beginning of a name; the page of the item shows all of it.
+        name = short_text(name_of(item, names)) if item else ""
+        # A game may have stored a value that is not a list.
+        buffs = slot["StatBuffs"] if isinstance(slot["StatBuffs"], list) else []
+        bonus = sum(filter(None, map(whole, buffs)))
+        icon, quantity, bag = item_icon(name), slot["Quantity"], slot["BagId"]
+        cells.append(Cell(number, item, name, icon, quantity, bag, bonus, after))
     return Grid(cells, sum(cell.quantity > 0 for cell in cells), len(cells))
-
-
-def _cell(slot: Document, names: Names, changes: Mapping[int, Any]) -> Cell:
-    number, item = slot["Slot"], slot["ItemId"] if slot["Quantity"] else None
-    if item is None and number not in changes:
-        return Cell(number, None, "", "", 0, None, 0, None)
-    after = None
-    if number in changes:
-        held = changes[number]
-        after = quantity_of(held) if held else 0
-        # An empty slot shows the item that would be added.
-        item = item or (held or {}).get("ItemId")
-    # A slot shows the beginning of a name; the page of the item shows all of it.
-    name = short_text(name_of(item, names)) if item else ""
-    icon = item_icon(name) if item else ""
-    # A game may have stored a value that is not a list.
-    buffs = slot["StatBuffs"] if isinstance(slot["StatBuffs"], list) else []
-    bonus = sum(filter(None, map(whole, buffs)))
-    return Cell(number, item, name, icon, slot["Quantity"], slot["BagId"], bonus, after)
 
 
 class Step(NamedTuple):

@@ -55,15 +55,11 @@ from app.users import notes
 from app.users.notes import NOTE_ON_PLAYER
 
 ITEM = Field("itemid", "Item", BY_NAME)
-ITEM_HELD = Field("itemid", "Item", "Click a slot to choose its item.")
 QUANTITY = Field("quantity", "Quantity", value=1)
 OVERFLOW = Field("bankoverflow", "Put the rest into the bank")
 SPELL = Field("spellid", "Spell", BY_NAME)
 VARIABLE = Field("variableid", "Variable", BY_NAME)
-EVENT = Field("event", "Event", type="hidden")
-EVENT_ITEM = Field("item", "Item of the event", value=0, type="hidden")
 VALUE = Field("value", "Value", "A whole number, true or false.")
-NEW_NAME = Field("Name", "New name", html=AS_TYPED)
 
 
 def about_deletion(target: Target) -> Iterable[str]:
@@ -94,7 +90,7 @@ FORMS = {
             TAKE,
             "Take an item",
             "Take",
-            (ITEM_HELD, QUANTITY),
+            (Field("itemid", "Item", "Click a slot to choose its item."), QUANTITY),
             preview=preview_lines,
             about=about_items,
         ),
@@ -103,7 +99,7 @@ FORMS = {
             RENAME,
             "Rename…",
             "Rename",
-            (NEW_NAME,),
+            (Field("Name", "New name", html=AS_TYPED),),
             replaces="Name",
         ),
         Form(
@@ -139,7 +135,11 @@ FORMS = {
             GIVE_BACK,
             "Give back",
             "Give back",
-            (EVENT, EVENT_ITEM, OVERFLOW),
+            (
+                Field("event", "Event", type="hidden"),
+                Field("item", "Item of the event", value=0, type="hidden"),
+                OVERFLOW,
+            ),
             act=restore_item,
             is_offered=lambda _: False,
         ),
@@ -239,8 +239,8 @@ def items_content(held: Document, id_: str) -> dict[str, Any]:
     contents = bag["Slots"] if bag else []
     chosen = request.args.get("item", "")
     given = sent.args.get("itemid") if sent else None
-    ids = slots.item_ids([*inventory, *bank, *contents])
-    names = objects.names_of([*ids, *filter(None, [chosen, given])])
+    ids = [slot["ItemId"] for slot in (*inventory, *bank, *contents) if slot["Quantity"]]
+    names = objects.names_of([*ids, chosen, given])
     preview = sent.preview if sent else None
     return {
         "inventory": slots.grid(inventory, names, slots.changes_of(preview, "Inventory")),
