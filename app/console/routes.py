@@ -48,4 +48,4 @@ def nowhere(rest: str) -> Response:
     raise NotFound("page", rest, "There is no such page.")
 
 
-pages.blp.add_url_rule("/files/<digest>/<name>", view_func=files.get_file)
+pages.blp.add_url_rule(f"/files/{files.DIGEST}/<name>", view_func=files.get_file)

@@ -64,24 +64,20 @@ def with_words(shown: Document) -> Document:
     (texts,) = table_entries([entry])
     title = kinds.title_of(shown["Operation"])
     return {
-        **shown,
+        **texts,
         "Arguments": {**dict(texts["ArgumentTexts"]), **batch_facts(shown)},
         "Lines": [Line(title)] if title else texts["Lines"],
         "Effects": texts["Lines"] if title else (),
-        "Changes": texts["Changes"],
     }
 
 
 def batch_facts(shown: Document) -> Document:
     """Return what a batch does: its name is the choice of the person who asks."""
-    if shown["Operation"] != RUN_BATCH:
-        return {}
-    try:
-        stored = batches.get(shown["Subject"]["Id"])
-    except NotFound:
-        return {}
-    (batch,) = with_titles([{**stored, "Name": ""}])
-    return {"What it does": batch["Title"], "Rows": f"{batch['Rows']:,}"}
+    if shown["Operation"] == RUN_BATCH:
+        with suppress(NotFound):
+            (batch,) = with_titles([{**batches.get(shown["Subject"]["Id"]), "Name": ""}])
+            return {"What it does": batch["Title"], "Rows": f"{batch['Rows']:,}"}
+    return {}
 
 
 def about_approval(target: Target) -> list[str]:
@@ -91,8 +87,7 @@ def about_approval(target: Target) -> list[str]:
 
 
 def approval_page(request_id: str) -> Response:
-    (request,) = access.served([access.visible_request(request_id)])
-    shown = with_words(request)
+    shown = with_words(*access.served([access.visible_request(request_id)]))
     values = {"Plan": shown["PlanNumber"]}
     target = Target(path_to("approvals", request_id), request_id, record=shown, values=values)
     return render("approvals/approval.html", request=shown, forms=forms_on(FORMS, target))

@@ -114,14 +114,14 @@ class ListPage:
         typed = {**self.wanted(), "after": after}
         return self.read({name: text for name, text in typed.items() if text}, size, **place)
 
-    def find(self, size: int = PAGE_SIZE, **place: Any) -> Listed:
+    def find(self, **place: Any) -> Listed:
         """Return the page of the list that the query selects."""
         sees_users = guard.caller().may(Permission.USERS_READ)
         shown = tuple(one for one in self.filters if one.name != "user" or sees_users)
         listed = Listed(shown, self.wanted())
         refusals = (QuartermasterError,) if self.shows_refusal else ()
         try:
-            part = self.part(request.args.get("after", ""), size, **place)
+            part = self.part(request.args.get("after", ""), PAGE_SIZE, **place)
         except refusals as error:
             return listed._replace(error=error)
         total = part.total if isinstance(part, Page) else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -39,8 +38,6 @@ from app.users.operations import MAIL_RESET_CODE
 from app.users.staff.operations import CREATE_ROLE, INVITE
 from app.users.store import users
 
-log = logging.getLogger("quartermaster")
-
 PREFIX = "/console"
 SERVICE = "Quartermaster"
 PAGE_SIZE = 25
@@ -62,7 +59,6 @@ HEADERS = {
 NOWHERE = "console.nowhere"
 # The pages that the menu marks, by the first segment of a path, if their names differ.
 OTHER_PAGES = {"": "home", "search": "home", "roles": "staff"}
-DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
 
@@ -96,7 +92,7 @@ MAILED = (INVITE.name, MAIL_RESET_CODE.name)
 def path_to(*parts: Any, **query: Any) -> str:
     """Return a path of the console, percent-encoded."""
     path = "/".join((PREFIX, *(quote(str(part), safe=":") for part in parts)))
-    wanted = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
+    wanted = {name: value for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(wanted)}" if wanted else path
 
 
@@ -227,9 +223,10 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     """Return a page, which may be for somebody who is not signed in."""
     settings = current_app.config
     name = settings["ENVIRONMENT_NAME"] or settings["ENV"]
-    colour = settings["ENVIRONMENT_COLOUR"] or DEFAULT_COLOURS.get(settings["ENV"], "green")
+    default = "red" if settings["ENV"] == "production" else "green"
+    colour = settings["ENVIRONMENT_COLOUR"] or default
     # A game without a name of its own has that of the service.
-    game = [settings["GAME_NAME"]] if settings["GAME_NAME"] != SERVICE else []
+    game = {settings["GAME_NAME"]} - {SERVICE}
     texts = {"site": " · ".join([*game, SERVICE]), "environment": " · ".join([*game, name])}
     text = templates().get_template(template).render(**texts, colour=colour, **context)
     body = text.encode("utf-8", "replace")

@@ -62,17 +62,17 @@ def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Do
         "Name": card["Name"] or str(record["Id"]),
         "UserId": text_of(record.get("UserId")),
         "FormerName": former_name,
-        "DeletedAt": None,
+        "DeletedAt": record.get("DeletedAt"),
     }
 
 
-def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
+def user_card(user: Document, former_name: str | None = None) -> Document:
     """Return the card of an account, of which the store has repaired what a game damaged."""
     return {
         **user,
         "Id": user["_id"],
         "Name": user["Name"] or str(user["_id"]),
-        "RoleNames": all_role_names({**user}),
+        "RoleNames": all_role_names(user),
         "CreationDate": user.get("CreationDate"),
         "FormerName": former_name,
         "DeletedAt": None,
@@ -174,11 +174,9 @@ def deleted_cards(text: str) -> list[Document]:
     if len(text) < SEARCH_LENGTH or not guard.caller().may(Permission.HISTORY_READ):
         return []
     found = players.find_deleted(Lookup.parse(text), MOST_FORMER)
-    cards = [
-        {**player_card({**kept["Player"], "Id": kept["_id"]}), "DeletedAt": kept["DeletedAt"]}
-        for kept in found
-    ]
-    return PLAYERS.marked(cards)
+    return PLAYERS.cards(
+        {**kept["Player"], "Id": kept["_id"], "DeletedAt": kept["DeletedAt"]} for kept in found
+    )
 
 
 def marks_text(record: Document) -> str:
@@ -187,12 +185,13 @@ def marks_text(record: Document) -> str:
 
 def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
     """Return the changes that a tab shows: a page of all, or the latest."""
-    if tab == "history" and kind == "player":
-        entries, page = timeline(id_, PAGE_SIZE, request.args.get("after", ""))
-        return {"entries": entries, "timeline": page.values, "next": cursors.write(page.next)}
-    if tab == "history":
-        return changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
-    return changes_of(kind, id_, LAST_CHANGES)
+    if tab != "history":
+        return changes_of(kind, id_, LAST_CHANGES)
+    after = request.args.get("after", "")
+    if kind == "user":
+        return changes_of(kind, id_, PAGE_SIZE, after)
+    entries, page = timeline(id_, PAGE_SIZE, after)
+    return {"entries": entries, "timeline": page.values, "next": cursors.write(page.next)}
 
 
 def subject_page(tab: str, target: Target, declared: Sequence[Form], **shown: Any) -> Response:
@@ -245,11 +244,11 @@ def visited() -> list[str]:
 
 def recent() -> dict[str, str]:
     """Return the names of whom the caller has viewed, by path, without deleted ones."""
-    stores: dict[str, Any] = {"players": players}
+    paths, names = visited(), {}
+    ids = [path.partition("/")[2] for path in paths]
+    for id_, one in players.get_many(ids, "Name").items():
+        names[f"players/{id_}"] = str(one.get("Name"))
     if guard.caller().may(Permission.USERS_READ):
-        stores["users"] = users
-    names: dict[str, str] = {}
-    for kind, store in stores.items():
-        found = store.get_many([path.partition("/")[2] for path in visited()], "Name")
-        names |= {f"{kind}/{id_}": str(one.get("Name")) for id_, one in found.items()}
-    return {path: names[path] for path in visited() if path in names}
+        for id_, one in users.get_many(ids, "Name").items():
+            names[f"users/{id_}"] = str(one.get("Name"))
+    return {path: names[path] for path in paths if path in names}

@@ -31,23 +31,25 @@ def cards(found: Iterable[Document]) -> list[Document]:
     now = actions.now()
     records = [public_action(action, now) for action in found]
     ids = GUID.findall(str([(record["Subject"], record["Arguments"]) for record in records]))
-    names = objects.names_of(ids) if ids else {}
+    names = objects.names_of(ids)
     shown = []
     for record in records:
         is_pending = record["State"] in PENDING
         somebody = whom(record["Subject"], names)
         what, order = what_and_order(record, somebody, names)
-        words = {
-            "What": what,
-            "Order": order,
-            "Whom": somebody,
-            "StateWord": STATES.get(record["State"], record["State"]),
-            "News": notice(record, order, somebody),
-            "IsPending": is_pending,
-            "IsFollowed": is_pending and now - record["At"] < FOLLOWED,
-            "IsBad": record["State"] in ("failed", "lapsed"),
-        }
-        shown.append({**record, **words})
+        shown.append(
+            {
+                **record,
+                "What": what,
+                "Order": order,
+                "Whom": somebody,
+                "StateWord": STATES.get(record["State"], record["State"]),
+                "News": notice(record, order, somebody),
+                "IsPending": is_pending,
+                "IsFollowed": is_pending and now - record["At"] < FOLLOWED,
+                "IsBad": record["State"] in ("failed", "lapsed"),
+            }
+        )
     return shown
 
 

@@ -64,21 +64,18 @@ def search() -> Response:
 def suggest() -> Response:
     """Return the results of a search as the options of a list."""
     found = find(plain(request.args.get("q", "")))
-    return page("home/suggest.html", found=found, objects={})
+    return page("home/suggest.html", found=found, options=())
 
 
 @blp.get("/suggest/player")
 @required(Permission.PLAYERS_READ)
 def suggest_players() -> Response:
     """Return the names of players that contain a text, as the options of a list."""
-    text = plain(request.args.get("q", ""))
-    is_long = len(name_key(text)) >= SEARCH_LENGTH
-    cards = named(PLAYERS, text).values if is_long else []
-    options = {}
-    for card in cards:
+    text, options = plain(request.args.get("q", "")), []
+    for card in named(PLAYERS, text).values if len(name_key(text)) >= SEARCH_LENGTH else ():
         former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
-        options[card["Id"]] = (f"{card['Name']}{former}", "players", card["Name"])
-    return page("home/suggest.html", found=None, objects=options)
+        options.append((f"{card['Name']}{former}", "players", card["Name"]))
+    return page("home/suggest.html", found=None, options=options)
 
 
 @blp.get("/suggest/<type_name>")
@@ -87,12 +84,12 @@ def suggest_objects(type_name: str) -> Response:
     """Return catalogue objects whose name contains a text, as the options of a list."""
     type_ = parse_type(type_name)
     suggested = suggestions(type_, request.args.get("q", ""))
-    names, options = list(suggested.values()), {}
+    names, options = list(suggested.values()), []
     for id_, name in suggested.items():
         icon = item_icon(name) if type_ == "item" else ICONS_OF.get(type_, "box")
         # A name that several objects share would be ambiguous.
-        options[id_] = (name, icon, name if names.count(name) == 1 else id_)
-    return page("home/suggest.html", found=None, objects=options)
+        options.append((name, icon, name if names.count(name) == 1 else id_))
+    return page("home/suggest.html", found=None, options=options)
 
 
 def find(text: str) -> Found:
@@ -105,9 +102,7 @@ def find(text: str) -> Found:
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
         find_in = exact
         hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
-    found, accounts = find_in(PLAYERS, text), Page(0, [])
-    listed = {card["Id"] for card in found.values}
-    deleted = [card for card in deleted_cards(text) if card["Id"] not in listed]
+    found, accounts, deleted = find_in(PLAYERS, text), Page(0, []), deleted_cards(text)
     if guard.caller().may(Permission.USERS_READ):
         by_address = USERS.cards(users.by_address(text, MOST_FOUND)) if "@" in text else []
         accounts = Page(len(by_address), by_address) if by_address else find_in(USERS, text)

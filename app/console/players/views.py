@@ -202,22 +202,20 @@ def player_page(tab: str, key: Lookup) -> Response:
     id_ = player["Id"]
     changes = changes_on_tab("player", id_, tab)
     shown = {"player": player, "tabs": FORMS, **changes}
-    content: dict[str, Any] = {}
     if tab == "items":
-        content = items_content(record, id_)
+        shown |= items_content(record, id_)
     elif tab == "spells":
         known = spells.known_spells(record["Spells"])
-        content = {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
+        shown |= {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
     elif tab == "variables":
         kept = named(variables.variable_records(record["Variables"]), "VariableId")
-        by_name = sorted(kept, key=lambda variable: variable["Name"].casefold())
-        content = {"variables": by_name}
+        shown["variables"] = sorted(kept, key=lambda variable: variable["Name"].casefold())
     elif tab == "notes":
-        content = {"notes": notes.visible_notes(record["Notes"])}
-    values = {"itemid": content.get("chosen", "")}
+        shown["notes"] = notes.visible_notes(record["Notes"])
+    values = {"itemid": shown.get("chosen", "")}
     entries = changes["entries"]
     target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
-    return subject_page(tab, target, FORMS[tab], **shown, **content)
+    return subject_page(tab, target, FORMS[tab], **shown)
 
 
 def describe_deleted(_: str, entries: list[Document]) -> Document | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 from flask import Response
@@ -31,8 +32,6 @@ from app.users.second_factor.management import (
     switch_off,
 )
 from app.users.store import users
-
-GROUP = 4
 
 
 def second_factor_page(made: RecoveryCodes | None = None) -> Response:
@@ -65,8 +64,8 @@ def proposal_part(user_id: str, name: str) -> dict[str, Any]:
     qr = segno.make(uri, error="m", micro=False)
     # The colours are fixed: cameras need a light background, also on a dark page.
     svg = qr.svg_inline(dark="black", light="white", omitsize=True, svgclass="qr", lineclass=None)
-    groups = [secret[start : start + GROUP] for start in range(0, len(secret), GROUP)]
-    return {"state": sealed, "uri": uri, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
+    words = " ".join(wrap(secret, 4))
+    return {"state": sealed, "uri": uri, "secret": words, "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
 
 
 def switch_on() -> RecoveryCodes:

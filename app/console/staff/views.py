@@ -210,7 +210,6 @@ INVITE_FORM = staff_form(
     ),
     path="",
     card="Invite",
-    view="invite_staff",
     about="Makes an account, and mails a link to choose a password. The link works once.",
 )
 SET_ROLES_FORM = staff_form(
@@ -248,7 +247,6 @@ ENABLE = staff_form(
     "Enable",
     "Enable {name}",
     name="enable",
-    card="Enable",
     is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
 )
 CREATE = staff_form(
