@@ -126,30 +126,32 @@ APPROVE = Form(
     ),
     lead=after_approval,
 )
-DECLINE = Form(
-    None,
-    "Decline…",
-    "Decline",
-    (Field("Why", "Reason", "The person who asked sees it."),),
-    act=access.decline,
-    schema=DeclineArgs(),
-    api=f"{API}/decline",
-    is_offered=APPROVE.is_offered,
-    needs=(Permission.APPROVE,),
-    asks_reason=False,
-    is_danger=True,
-    notice="declined",
+FORMS = (
+    APPROVE,
+    Form(
+        None,
+        "Decline…",
+        "Decline",
+        (Field("Why", "Reason", "The person who asked sees it."),),
+        act=access.decline,
+        schema=DeclineArgs(),
+        api=f"{API}/decline",
+        is_offered=APPROVE.is_offered,
+        needs=(Permission.APPROVE,),
+        asks_reason=False,
+        is_danger=True,
+        notice="declined",
+    ),
+    Form(
+        None,
+        "Withdraw",
+        "Withdraw",
+        act=access.withdraw,
+        api=f"{API}/withdraw",
+        is_offered=lambda target: is_waiting(target) and is_of_caller(target),
+        asks_reason=False,
+        is_quiet=True,
+        notice="withdrawn",
+    ),
 )
-WITHDRAW = Form(
-    None,
-    "Withdraw",
-    "Withdraw",
-    act=access.withdraw,
-    api=f"{API}/withdraw",
-    is_offered=lambda target: is_waiting(target) and is_of_caller(target),
-    asks_reason=False,
-    is_quiet=True,
-    notice="withdrawn",
-)
-FORMS = (APPROVE, DECLINE, WITHDRAW)
 Place("/approvals/<request_id>", {"": FORMS}, approval_page)

@@ -17,8 +17,6 @@ from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain
 from app.users.staff.store import roles
 
-MOST_MANAGERS = 5
-
 
 @blp.errorhandler(QuartermasterError)
 def error_page(error: QuartermasterError) -> Response:
@@ -31,7 +29,7 @@ def error_page(error: QuartermasterError) -> Response:
     ask = []
     if isinstance(error, PermissionMissing | RoleMissing) and session.current_session():
         # Some who manage staff.
-        found = islice(roles.administrators(), MOST_MANAGERS)
+        found = islice(roles.administrators(), 5)
         ask = [str(user.get("Name")) for user in found]
     # Every page would refuse somebody without a role.
     has_ended = isinstance(error, session.AccessEnded)

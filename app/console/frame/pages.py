@@ -86,8 +86,6 @@ NEWS_WITHOUT_ENTRY = {
 # Operations whose entries contain no changes.
 WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
 
-MAILED = (INVITE.name, MAIL_RESET_CODE.name)
-
 
 def path_to(*parts: Any, **query: Any) -> str:
     """Return a path of the console, percent-encoded."""
@@ -279,6 +277,6 @@ def entry_text(entry: Document) -> str:
     if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
         return NEWS_WITHOUT_ENTRY["nothing"]
     text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
-    if entry["Operation"] in MAILED and mailer.outbox:
+    if entry["Operation"] in (INVITE.name, MAIL_RESET_CODE.name) and mailer.outbox:
         text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
     return text

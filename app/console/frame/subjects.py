@@ -33,7 +33,6 @@ MOST_FORMER = 10
 MOST_COUNTED = 1000
 LAST_CHANGES = 6
 RECENT_COOKIE = "quartermaster-recent"
-MOST_RECENT = 8
 
 
 def text_of(value: Any) -> str:
@@ -204,7 +203,7 @@ def subject_page(tab: str, target: Target, declared: Sequence[Form], **shown: An
     template = f"{folder}/{tab.replace('-', '_')}.html"
     response = render(template, tab=tab, id=target.id, card_titles=titles, **shown)
     path = f"{part}/{target.id}"
-    paths = [path, *(one for one in visited() if one != path)][:MOST_RECENT]
+    paths = [path, *(one for one in visited() if one != path)][:8]
     # Bound to the account, because several people may share a browser.
     value = ".".join([guard.caller().id, *paths])
     set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=30 * 24 * 3600)

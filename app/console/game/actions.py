@@ -17,7 +17,6 @@ from app.game.actions.store import actions
 
 # The prefix of a notice about an action.
 MARK = "action:"
-LAST_ACTIONS = 5
 # The states in which an answer may still come.
 PENDING = ("waiting", "taken")
 # How long a page polls for the answer.
@@ -122,7 +121,7 @@ def game_stopped() -> datetime | None:
 
 def actions_part(id_: str) -> dict[str, Any]:
     """Return the part about the game on the page of a player or a user."""
-    last = actions.list({"Subject.Id": id_}, LAST_ACTIONS).values if sees_actions() else []
+    last = actions.list({"Subject.Id": id_}, 5).values if sees_actions() else []
     return {"asked": cards(last), "game_looks": actions.is_game_looking()}
 
 

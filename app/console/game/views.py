@@ -17,7 +17,7 @@ from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
 from app.console.forms.submissions import Submission, api_path, curl, forms_on, submitted
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.pages import done, path_to, render, see_other
+from app.console.frame.pages import done, path_to, render
 from app.console.game.actions import cards, coming_restart, sees_actions
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
@@ -93,7 +93,7 @@ def show_game() -> Response:
         found=found,
         entries=last_changes(),
         curls={
-            "actions": get_curl("actions", **(found.wanted if found else {})),
+            "actions": found and get_curl("actions", **found.wanted),
             "events": get_curl("events", after="now"),
         },
     )
@@ -232,7 +232,7 @@ WITHDRAW = Form(
     asks_reason=False,
     is_quiet=True,
     is_offered=lambda at: bool(at.name),
-    lead=lambda action, *_, **__: see_other(path_to("game", action["_id"])),
+    notice="withdrawn",
 )
 RESTART_GAME = Form(
     None,

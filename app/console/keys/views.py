@@ -87,12 +87,6 @@ NAME = Field(
 )
 SCOPES = Field("Scopes", "What it may do", type="checks", options=scope_texts)
 DAYS = Field("Days", "Days until it expires", value=KEY_DAYS, is_required=True)
-NETWORKS = Field(
-    "Addresses",
-    "Addresses",
-    "Networks that may use the key, such as 203.0.113.0/24.",
-    html=AS_TYPED,
-)
 BUDGET = (
     Field("LargestQuantity", "Largest quantity per request"),
     Field("ItemsPerDay", "Items per day", "The total of all items from midnight to midnight, UTC."),
@@ -112,7 +106,18 @@ CREATE = Form(
     CREATE_KEY,
     "Create a key",
     "Create the key",
-    (NAME, SCOPES, DAYS, NETWORKS, Group("field", BUDGET, "Budget", "Budget")),
+    (
+        NAME,
+        SCOPES,
+        DAYS,
+        Field(
+            "Addresses",
+            "Addresses",
+            "Networks that may use the key, such as 203.0.113.0/24.",
+            html=AS_TYPED,
+        ),
+        Group("field", BUDGET, "Budget", "Budget"),
+    ),
     path="",
     api=endpoint,
     schema=NewKey(),

@@ -50,7 +50,6 @@ WORDS = {
     "bone": "bone claw scale fang tooth",
 }
 _BY_WORD = {word: icon for icon, words in WORDS.items() for word in words.split()}
-_LETTERS = re.compile(r"[a-z]+")
 
 
 class Cell(NamedTuple):
@@ -145,5 +144,5 @@ def preview_lines(entry: Document) -> list[str]:
 
 def item_icon(name: str) -> str:
     """Return the icon of the last word in a name that has one."""
-    known = [_BY_WORD[word] for word in _LETTERS.findall(name.lower()) if word in _BY_WORD]
+    known = [_BY_WORD[word] for word in re.findall("[a-z]+", name.lower()) if word in _BY_WORD]
     return known[-1] if known else "box"

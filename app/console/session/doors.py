@@ -26,11 +26,12 @@ from app.users.second_factor.management import use_code
 from app.users.second_factor.vault import vault
 from app.users.store import users
 
-ONE_TIME = {"autocomplete": "one-time-code", "spellcheck": "false", "maxlength": 40}
 CODE = Field(
-    "code", "Code", "The six digits that your app shows, or a recovery code.", html=ONE_TIME
+    "code",
+    "Code",
+    "The six digits that your app shows, or a recovery code.",
+    html={"autocomplete": "one-time-code", "spellcheck": "false", "maxlength": 40},
 )
-FRESH = timedelta(minutes=15)
 LEAD = "You signed in more than 15 minutes ago. {how} Nothing was changed yet."
 PROVE = "Prove that it is you to continue with the form that you sent."
 LEAVE = "Sign in again with your company account, then send the form again."
@@ -76,14 +77,14 @@ def ask_for_proof() -> Response | None:
     The page contains the fields of the form, and sends them again with the password.
     """
     present = session.current_session()
-    if present is None or users.now() - present.proved_at <= FRESH:
+    if present is None or users.now() - present.proved_at <= timedelta(minutes=15):
         return None
     user = users.get(Lookup.parse(guard.caller().id), "Name", FIELD)
     fields = [] if present.is_company else [OWN_PASSWORD]
     fields += [OWN_CODE] if has_factor(user) else []
     sent = Submission(Form(None, "Is it still you?", "Continue", tuple(fields), name="proof"))
     if not posted().keys() & NAMES:
-        return proof_page(sent, bool(fields), 403)
+        return proof_page(sent, 403)
     typed, guess = posted(), guess_by_session(present.chain)
     try:
         if not present.is_company:
@@ -95,13 +96,14 @@ def ask_for_proof() -> Response | None:
     except (TokenRefused, CodeRefused, Conflict, RateLimited, Unavailable) as error:
         is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
         sent.refuse(WrongPassword() if is_wrong else error)
-        return proof_page(sent, bool(fields))
+        return proof_page(sent)
     refresh_tokens.renew_proof(present.chain)
     return None
 
 
-def proof_page(sent: Submission, can_prove: bool, status: int | None = None) -> Response:
+def proof_page(sent: Submission, status: int | None = None) -> Response:
     """Return the page. Without a field to fill in, it leads to the company's sign-in."""
+    can_prove = bool(sent.form.fields)
     hidden = {name: text for name, text in posted().items() if name not in NAMES}
     return door(
         sent,

@@ -70,9 +70,8 @@ def proposal_part(user_id: str, name: str) -> dict[str, Any]:
 
 def switch_on() -> RecoveryCodes:
     """Set the second factor up, and end the sign-ins that began without it, but for this one."""
-    fields = posted()
-    args = guard.caller().id, fields.get("state", ""), typed_code()
-    made = set_up(*args, intent(SET_UP_FACTOR))
+    state = posted().get("state", "")
+    made = set_up(guard.caller().id, state, typed_code(), intent(SET_UP_FACTOR))
     if not made.applied.replayed:
         session.end_others()
     return made
@@ -82,46 +81,48 @@ def typed_code() -> str:
     return posted().get("code", "")
 
 
-FIRST_CODE = replace(CODE, hint="The six digits that your app shows.")
-SET_UP = Form(
-    SET_UP_FACTOR,
-    "Set it up",
-    "Switch it on",
-    (FIRST_CODE,),
-    name="set-up",
-    template="session/new_secret.html",
-    act=switch_on,
-    about="Your other sign-ins end: sign in there again, with a code.",
-    asks_reason=False,
-    # Whoever has found an open session must not lock its owner out.
-    is_sensitive=True,
-    is_offered=lambda target: not target.record["IsOn"],
-    shows_outcome=True,
+FORMS = (
+    Form(
+        SET_UP_FACTOR,
+        "Set it up",
+        "Switch it on",
+        (replace(CODE, hint="The six digits that your app shows."),),
+        name="set-up",
+        template="session/new_secret.html",
+        act=switch_on,
+        about="Your other sign-ins end: sign in there again, with a code.",
+        asks_reason=False,
+        # Whoever has found an open session must not lock its owner out.
+        is_sensitive=True,
+        is_offered=lambda target: not target.record["IsOn"],
+        shows_outcome=True,
+    ),
+    Form(
+        RENEW_RECOVERY_CODES,
+        "New recovery codes…",
+        "Make new recovery codes",
+        (CODE,),
+        name="recovery-codes",
+        about="The former recovery codes stop working.",
+        act=lambda: renew_recovery_codes(
+            guard.caller().id, typed_code(), intent(RENEW_RECOVERY_CODES)
+        ),
+        asks_reason=False,
+        is_offered=lambda target: bool(target.record["IsOn"]),
+        shows_outcome=True,
+    ),
+    Form(
+        SWITCH_OFF_FACTOR,
+        "Switch it off…",
+        "Switch it off",
+        (CODE,),
+        name="switch-off",
+        about="Your password alone signs you in then.",
+        act=lambda: switch_off(guard.caller().id, typed_code(), intent(SWITCH_OFF_FACTOR)),
+        asks_reason=False,
+        is_danger=True,
+        is_offered=lambda target: bool(target.record["IsOn"]),
+        notice="factor-off",
+    ),
 )
-NEW_CODES = Form(
-    RENEW_RECOVERY_CODES,
-    "New recovery codes…",
-    "Make new recovery codes",
-    (CODE,),
-    name="recovery-codes",
-    about="The former recovery codes stop working.",
-    act=lambda: renew_recovery_codes(guard.caller().id, typed_code(), intent(RENEW_RECOVERY_CODES)),
-    asks_reason=False,
-    is_offered=lambda target: bool(target.record["IsOn"]),
-    shows_outcome=True,
-)
-SWITCH_OFF = Form(
-    SWITCH_OFF_FACTOR,
-    "Switch it off…",
-    "Switch it off",
-    (CODE,),
-    name="switch-off",
-    about="Your password alone signs you in then.",
-    act=lambda: switch_off(guard.caller().id, typed_code(), intent(SWITCH_OFF_FACTOR)),
-    asks_reason=False,
-    is_danger=True,
-    is_offered=lambda target: bool(target.record["IsOn"]),
-    notice="factor-off",
-)
-FORMS = (SET_UP, NEW_CODES, SWITCH_OFF)
 Place("/second-factor", {"": FORMS}, second_factor_page)

@@ -47,7 +47,6 @@ from app.users.staff.operations import (
 from app.users.staff.store import WAYS_IN, has_way_in, roles, staff
 from app.users.store import users
 
-WEEK = timedelta(days=7)
 READS = ("Name", "Email", *RIGHTS, *WAYS_IN, "Invitation", "Keys", "SecondFactor", "LastSignInAt")
 NEEDS = (Permission.STAFF_MANAGE,)
 
@@ -55,7 +54,7 @@ NEEDS = (Permission.STAFF_MANAGE,)
 def people(found: Iterable[Document]) -> list[Document]:
     """Return accounts of staff as pages show them; a role that is not known was removed."""
     accounts, known, now = list(found), roles.all(), users.now()
-    did = history.count_by_author([user["_id"] for user in accounts], now - WEEK)
+    did = history.count_by_author([user["_id"] for user in accounts], now - timedelta(days=7))
     shown = []
     for user in accounts:
         keys, invitation = user.get("Keys"), user.get("Invitation")
@@ -139,12 +138,6 @@ GROUPS = {
     "Personal data": ("privacy.export", "privacy.erase"),
     "Keys and staff": ("keys.manage", "staff.manage"),
 }
-NO_LIMIT = "Empty: no limit."
-LIMITS = {
-    "LargestQuantity": "Most of an item at once",
-    "ItemsPerDay": "Most items a day",
-    "RowsPerBatch": "Most rows in a batch",
-}
 LIMIT_TEXTS = ("{:,} at once", "{:,} items a day", "{:,} rows")
 
 
@@ -194,11 +187,17 @@ PERMISSIONS = tuple(
     )
     for group, names in GROUPS.items()
 )
-NUMBERS = Group(
-    "field", tuple(Field(*limit, NO_LIMIT) for limit in LIMITS.items()), "Limits", "Limits"
+NO_LIMIT = "Empty: no limit."
+NUMBERS = (
+    Field("LargestQuantity", "Most of an item at once", NO_LIMIT),
+    Field("ItemsPerDay", "Most items a day", NO_LIMIT),
+    Field("RowsPerBatch", "Most rows in a batch", NO_LIMIT),
 )
-FACTOR = Field("NeedsSecondFactor", "Those who have it need a second factor to sign in")
-PARTS: tuple[Field | Group, ...] = (*PERMISSIONS, NUMBERS, FACTOR)
+PARTS: tuple[Field | Group, ...] = (
+    *PERMISSIONS,
+    Group("field", NUMBERS, "Limits", "Limits"),
+    Field("NeedsSecondFactor", "Those who have it need a second factor to sign in"),
+)
 INVITE_FORM = staff_form(
     INVITE,
     "Invite a colleague…",
@@ -211,43 +210,6 @@ INVITE_FORM = staff_form(
     path="",
     card="Invite",
     about="Makes an account, and mails a link to choose a password. The link works once.",
-)
-SET_ROLES_FORM = staff_form(
-    SET_ROLES,
-    "Change the roles",
-    "Set the roles",
-    (ROLES,),
-    name="roles",
-    replaces="Roles",
-    is_offered=is_open,
-)
-AGAIN = staff_form(
-    INVITE,
-    "Invitation",
-    "Send the invitation again",
-    name="invite-again",
-    path="invite",
-    act=lambda key: invite_again(key, intent(INVITE)),
-    view="invite_staff_again",
-    about="Mails a new link. The former one stops working.",
-    is_offered=lambda target: is_open(target) and target.record["IsInvited"],
-)
-DISABLE = staff_form(
-    DISABLE_ACCOUNT,
-    "Disable…",
-    "Disable {name}",
-    name="disable",
-    card="Disable",
-    about="Sign-ins, tokens and keys stop working within seconds. The person can still play.",
-    confirm="You can enable the account again.",
-    is_offered=lambda target: is_open(target) and not target.record["IsDisabled"],
-)
-ENABLE = staff_form(
-    ENABLE_ACCOUNT,
-    "Enable",
-    "Enable {name}",
-    name="enable",
-    is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
 )
 CREATE = staff_form(
     CREATE_ROLE,
@@ -277,7 +239,45 @@ REMOVE = staff_form(
     is_offered=is_open,
     lead=lambda applied, *_, **__: done(applied, path_to("roles")),
 )
-PERSON_FORMS = (SET_ROLES_FORM, AGAIN, DISABLE, ENABLE)
+PERSON_FORMS = (
+    staff_form(
+        SET_ROLES,
+        "Change the roles",
+        "Set the roles",
+        (ROLES,),
+        name="roles",
+        replaces="Roles",
+        is_offered=is_open,
+    ),
+    staff_form(
+        INVITE,
+        "Invitation",
+        "Send the invitation again",
+        name="invite-again",
+        path="invite",
+        act=lambda key: invite_again(key, intent(INVITE)),
+        view="invite_staff_again",
+        about="Mails a new link. The former one stops working.",
+        is_offered=lambda target: is_open(target) and target.record["IsInvited"],
+    ),
+    staff_form(
+        DISABLE_ACCOUNT,
+        "Disable…",
+        "Disable {name}",
+        name="disable",
+        card="Disable",
+        about="Sign-ins, tokens and keys stop working within seconds. The person can still play.",
+        confirm="You can enable the account again.",
+        is_offered=lambda target: is_open(target) and not target.record["IsDisabled"],
+    ),
+    staff_form(
+        ENABLE_ACCOUNT,
+        "Enable",
+        "Enable {name}",
+        name="enable",
+        is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
+    ),
+)
 ListPage(
     "/staff",
     NEEDS,

@@ -130,110 +130,6 @@ def after_reset(applied: Applied, _: Submission, key: Lookup) -> Response:
     return see_other(path_to("users", key, done="factor-reset"))
 
 
-PASSWORD = Form(
-    CHANGE_PASSWORD,
-    "Set a new password…",
-    "Set the password",
-    PASSWORD_FIELDS,
-    name="password",
-    card="Password",
-    needs=MANAGE,
-    view="manage_password",
-    schema=NewPassword(),
-    # A password manager must not save it for the signed-in user.
-    template="users/password_fields.html",
-    confirm=NOT_UNDONE,
-    replaces="",
-    is_offered=is_settable,
-    is_secret=True,
-    is_sensitive=accounts.is_of_staff,
-)
-EMAIL = Form(
-    CHANGE_EMAIL,
-    "Change the email address…",
-    "Change the email address",
-    (Field("new", "New email address", type="email", html={"autocomplete": "off"}),),
-    name="email",
-    card="Email",
-    needs=MANAGE,
-    view="manage_email",
-    schema=ManageEmailArgs(),
-    confirm=NOT_UNDONE,
-    replaces="",
-    is_offered=is_settable,
-    is_secret=True,
-    is_sensitive=accounts.is_of_staff,
-)
-ERASE = Form(
-    ERASE_USER,
-    "Erase this person…",
-    "Erase {name}",
-    card="Personal data",
-    about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
-    schema=ERASE_USER.arguments,
-    is_offered=lambda target: target.id != guard.caller().id,
-    confirm="What was erased cannot be brought back.",
-    # The API also requires the name, and checks it.
-    confirm_field="Confirm",
-    lead=after_erasure,
-    is_sensitive=True,
-)
-MAIL_CODE = Form(
-    MAIL_RESET_CODE,
-    "Mail a reset code…",
-    "Mail {name} a code",
-    name="mail-code",
-    card="Password",
-    about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
-    is_sensitive=accounts.is_of_staff,
-)
-RESET = Form(
-    RESET_FACTOR,
-    "Reset the second factor…",
-    "Reset the second factor",
-    name="second-factor",
-    card="Password",
-    about="For somebody who has lost it: the password alone signs in again. A mail tells them.",
-    is_offered=lambda target: (
-        target.record["has_factor"] and is_settable(target) and target.id != guard.caller().id
-    ),
-    confirm=NOT_UNDONE,
-    is_sensitive=True,
-    lead=after_reset,
-)
-SIGN_IN = Form(
-    RESET_SIGN_IN,
-    "Reset the sign-in…",
-    "Ask for the reset",
-    (Field("Email", "New email address", "Only if the former is lost.", type="email"),),
-    card="Password",
-    needs=RESET_FACTOR.permissions,
-    api="POST /api/v1/approvals",
-    body=lambda sent: {
-        "Operation": RESET_SIGN_IN.name,
-        "Subject": sent.target.id,
-        "Arguments": {"Email": sent.value("Email")},
-        "Reason": sent.value("reason", "WHY"),
-    },
-    about="For somebody of staff who has lost a phone or an address. Another colleague has to "
-    "approve it. Then the second factor is removed, and all sign-ins end. A mail tells the person.",
-    is_offered=lambda target: (
-        not is_settable(target)
-        and target.id != guard.caller().id
-        and bool(guard.caller().rights.roles)
-    ),
-    is_sensitive=True,
-    is_request=True,
-)
-SIGN_OUT = Form(
-    REVOKE_TOKENS,
-    "Sign out everywhere",
-    "Sign {name} out",
-    name="sign-out",
-    about="All tokens and sessions of this account end at once.",
-    confirm=NOT_UNDONE,
-    is_sensitive=accounts.is_of_staff,
-)
 END_SIGN_IN = Form(
     None,
     "End",
@@ -252,11 +148,118 @@ FORMS = {
         ),
         *penalty_forms(MUTE),
         *action_forms("users", user_subject),
-        *(MAIL_CODE, PASSWORD, RESET, SIGN_IN, EMAIL, ERASE),
+        Form(
+            MAIL_RESET_CODE,
+            "Mail a reset code…",
+            "Mail {name} a code",
+            name="mail-code",
+            card="Password",
+            about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
+            is_sensitive=accounts.is_of_staff,
+        ),
+        Form(
+            CHANGE_PASSWORD,
+            "Set a new password…",
+            "Set the password",
+            PASSWORD_FIELDS,
+            name="password",
+            card="Password",
+            needs=MANAGE,
+            view="manage_password",
+            schema=NewPassword(),
+            # A password manager must not save it for the signed-in user.
+            template="users/password_fields.html",
+            confirm=NOT_UNDONE,
+            replaces="",
+            is_offered=is_settable,
+            is_secret=True,
+            is_sensitive=accounts.is_of_staff,
+        ),
+        Form(
+            RESET_FACTOR,
+            "Reset the second factor…",
+            "Reset the second factor",
+            name="second-factor",
+            card="Password",
+            about="For somebody who has lost it: the password alone signs in again. A mail tells them.",
+            is_offered=lambda target: (
+                target.record["has_factor"]
+                and is_settable(target)
+                and target.id != guard.caller().id
+            ),
+            confirm=NOT_UNDONE,
+            is_sensitive=True,
+            lead=after_reset,
+        ),
+        Form(
+            RESET_SIGN_IN,
+            "Reset the sign-in…",
+            "Ask for the reset",
+            (Field("Email", "New email address", "Only if the former is lost.", type="email"),),
+            card="Password",
+            needs=RESET_FACTOR.permissions,
+            api="POST /api/v1/approvals",
+            body=lambda sent: {
+                "Operation": RESET_SIGN_IN.name,
+                "Subject": sent.target.id,
+                "Arguments": {"Email": sent.value("Email")},
+                "Reason": sent.value("reason", "WHY"),
+            },
+            about="For somebody of staff who has lost a phone or an address. Another colleague has to "
+            "approve it. Then the second factor is removed, and all sign-ins end. A mail tells the person.",
+            is_offered=lambda target: (
+                not is_settable(target)
+                and target.id != guard.caller().id
+                and bool(guard.caller().rights.roles)
+            ),
+            is_sensitive=True,
+            is_request=True,
+        ),
+        Form(
+            CHANGE_EMAIL,
+            "Change the email address…",
+            "Change the email address",
+            (Field("new", "New email address", type="email", html={"autocomplete": "off"}),),
+            name="email",
+            card="Email",
+            needs=MANAGE,
+            view="manage_email",
+            schema=ManageEmailArgs(),
+            confirm=NOT_UNDONE,
+            replaces="",
+            is_offered=is_settable,
+            is_secret=True,
+            is_sensitive=accounts.is_of_staff,
+        ),
+        Form(
+            ERASE_USER,
+            "Erase this person…",
+            "Erase {name}",
+            card="Personal data",
+            about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
+            schema=ERASE_USER.arguments,
+            is_offered=lambda target: target.id != guard.caller().id,
+            confirm="What was erased cannot be brought back.",
+            # The API also requires the name, and checks it.
+            confirm_field="Confirm",
+            lead=after_erasure,
+            is_sensitive=True,
+        ),
     ),
     "history": (),
     "notes": (note_form(NOTE_ON_USER),),
-    "sign-ins": (SIGN_OUT, END_SIGN_IN),
+    "sign-ins": (
+        Form(
+            REVOKE_TOKENS,
+            "Sign out everywhere",
+            "Sign {name} out",
+            name="sign-out",
+            about="All tokens and sessions of this account end at once.",
+            confirm=NOT_UNDONE,
+            is_sensitive=accounts.is_of_staff,
+        ),
+        END_SIGN_IN,
+    ),
 }
 
 
