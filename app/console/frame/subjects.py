@@ -10,6 +10,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
+from app.console.forms.places import Found
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
@@ -79,8 +80,10 @@ def user_card(user: Document, former_name: str | None = None) -> Document:
 
 
 class Kind(NamedTuple):
-    """Players or users, as lists and searches show them."""
+    """Players or users, as lists, searches and their own pages show them."""
 
+    # The kind of documents in history.
+    name: str
     store: Any
     card: Callable[..., Document]
     # The field of a card with the id of the account.
@@ -144,8 +147,67 @@ class Kind(NamedTuple):
         former = self.former(search, found.values) if is_first else []
         return {"total_text": total_text(found.total, search, most), "former": former}
 
+    def target(self, key: Lookup, **_: Any) -> Found:
+        card = self.card(self.store.get(key))
+        return Found(card["Id"], card["Name"])
+
+    def tab(
+        self,
+        tab: str,
+        card: Document,
+        declared: Sequence[Form],
+        shown: dict[str, Any],
+        values: Mapping[str, Any],
+    ) -> Response:
+        """Return a tab of the page of one of them, and note in a cookie that it was viewed.
+
+        Its forms are declared, or among what it shows.
+        """
+        part, id_, after = f"{self.name}s", card["Id"], request.args.get("after", "")
+        if tab != "history":
+            changes = changes_of(self.name, id_, LAST_CHANGES)
+        elif self is USERS:
+            changes = changes_of(self.name, id_, PAGE_SIZE, after)
+        else:
+            entries, page = timeline(id_, PAGE_SIZE, after)
+            following = cursors.write(page.next)
+            changes = {"entries": entries, "timeline": page.values, "next": following}
+        record, entries = {**card, **shown}, changes["entries"]
+        target = Target(path_to(part, id_), id_, card["Name"], record, entries, values)
+        titles = list(dict.fromkeys(form.card_title for form in declared))
+        context = {"forms": forms_on(declared, target), "card_titles": titles, self.name: card}
+        # These tabs are alike for players and users.
+        folder = "frame" if tab in ("history", "notes") else part
+        template = f"{folder}/{tab.replace('-', '_')}.html"
+        response = render(template, tab=tab, id=id_, **{**context, **changes, **shown})
+        paths = [f"{part}/{id_}", *(one for one in visited() if one != f"{part}/{id_}")]
+        # Bound to the account, because several people may share a browser.
+        value = ".".join([guard.caller().id, *paths[:8]])
+        set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=30 * 24 * 3600)
+        return response
+
+    def gone(
+        self,
+        id_: str | None,
+        tab: str,
+        error: NotFound,
+        describe: Callable[[str, list[Document]], Document | None],
+    ) -> Response:
+        """Return the page of one that was deleted or erased; raise the error if there was none."""
+        if id_ is None or not guard.caller().may(Permission.HISTORY_READ):
+            raise error
+        changes = changes_of(self.name, id_, PAGE_SIZE, request.args.get("after", ""))
+        described = describe(id_, changes["entries"])
+        if described is None:
+            raise error
+        part = f"{self.name}s"
+        if request.method in SAFE_METHODS and tab != "history":
+            return see_other(path_to(part, id_, "history"))
+        return render(f"{part}/gone.html", id=id_, **described, **changes)
+
 
 PLAYERS = Kind(
+    "player",
     players,
     player_card,
     "UserId",
@@ -156,6 +218,7 @@ PLAYERS = Kind(
     },
 )
 USERS = Kind(
+    "user",
     users,
     user_card,
     "_id",
@@ -182,54 +245,6 @@ def marks_text(record: Document) -> str:
     return ", ".join(word for word, _ in record["Marks"])
 
 
-def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
-    """Return the changes that a tab shows: a page of all, or the latest."""
-    if tab != "history":
-        return changes_of(kind, id_, LAST_CHANGES)
-    after = request.args.get("after", "")
-    if kind == "user":
-        return changes_of(kind, id_, PAGE_SIZE, after)
-    entries, page = timeline(id_, PAGE_SIZE, after)
-    return {"entries": entries, "timeline": page.values, "next": cursors.write(page.next)}
-
-
-def subject_page(tab: str, target: Target, declared: Sequence[Form], **shown: Any) -> Response:
-    """Return a tab of the page of a player or a user, and note in a cookie that it was viewed."""
-    part = target.path.split("/")[2]
-    shown.setdefault("forms", forms_on(declared, target))
-    titles = list(dict.fromkeys(form.card_title for form in declared))
-    # These tabs are alike for players and users.
-    folder = "frame" if tab in ("history", "notes") else part
-    template = f"{folder}/{tab.replace('-', '_')}.html"
-    response = render(template, tab=tab, id=target.id, card_titles=titles, **shown)
-    path = f"{part}/{target.id}"
-    paths = [path, *(one for one in visited() if one != path)][:8]
-    # Bound to the account, because several people may share a browser.
-    value = ".".join([guard.caller().id, *paths])
-    set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=30 * 24 * 3600)
-    return response
-
-
-def gone_page(
-    kind: str,
-    id_: str | None,
-    tab: str,
-    error: NotFound,
-    describe: Callable[[str, list[Document]], Document | None],
-) -> Response:
-    """Return the page of a deleted player or erased user; raise the error if there was none."""
-    if id_ is None or not guard.caller().may(Permission.HISTORY_READ):
-        raise error
-    changes = changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
-    described = describe(id_, changes["entries"])
-    if described is None:
-        raise error
-    part = f"{kind}s"
-    if request.method in SAFE_METHODS and tab != "history":
-        return see_other(path_to(part, id_, "history"))
-    return render(f"{part}/gone.html", id=id_, **described, **changes)
-
-
 def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:
     """Remove the offers to undo changes of somebody who no longer exists."""
     for entry in entries:
@@ -243,11 +258,10 @@ def visited() -> list[str]:
 
 def recent() -> dict[str, str]:
     """Return the names of whom the caller has viewed, by path, without deleted ones."""
-    paths, names = visited(), {}
-    ids = [path.partition("/")[2] for path in paths]
-    for id_, one in players.get_many(ids, "Name").items():
-        names[f"players/{id_}"] = str(one.get("Name"))
-    if guard.caller().may(Permission.USERS_READ):
-        for id_, one in users.get_many(ids, "Name").items():
-            names[f"users/{id_}"] = str(one.get("Name"))
+    paths = visited()
+    names: dict[str, str] = {}
+    kinds = [PLAYERS, USERS] if guard.caller().may(Permission.USERS_READ) else [PLAYERS]
+    for kind in kinds:
+        found = kind.store.get_many([path.partition("/")[2] for path in paths], "Name")
+        names |= {f"{kind.name}s/{id_}": str(one.get("Name")) for id_, one in found.items()}
     return {path: names[path] for path in paths if path in names}

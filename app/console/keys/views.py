@@ -26,16 +26,13 @@ from app.users.store import users
 
 
 def own_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Response:
-    account = owner(key)
-    entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
-    return render("keys/own.html", **keys_part(account, entries, path_to("keys"), made))
+    return render("keys/own.html", **keys_part(owner(key), path_to("keys"), made))
 
 
-def keys_part(
-    account: Document, entries: list[Document], path: str, made: Applied | None
-) -> Document:
+def keys_part(account: Document, path: str, made: Applied | None) -> Document:
     """Return the part about the keys of an account; path is that of the page."""
     records, sent = list_keys(account["_id"]), submitted()
+    entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
     names = objects.names_of({id_ for record in records for id_ in items_of(record)})
     target = partial(Target, record={"Owner": account["_id"]}, entries=entries)
     keys = []

@@ -12,19 +12,14 @@ from markupsafe import Markup
 from app.batches.domain import MOST_PLAYERS
 from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target, about_items
-from app.console.forms.places import Found, Place
+from app.console.forms.places import Place
 from app.console.forms.submissions import submitted
 from app.console.frame.lists import Listed, ListPage, columns, search_text
-from app.console.frame.pages import path_to
 from app.console.frame.subjects import (
     PLAYERS,
-    changes_on_tab,
     deleted_cards,
-    gone_page,
     marks_text,
     offer_no_undo,
-    player_card,
-    subject_page,
 )
 from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
@@ -197,13 +192,11 @@ def player_page(tab: str, key: Lookup) -> Response:
         record = with_maps(players.get(key, *MAPS.get(tab, ())))
     except NotFound as error:
         id_ = key.id or players.get_id_ever(key)
-        return gone_page("player", id_, tab, error, describe_deleted)
+        return PLAYERS.gone(id_, tab, error, describe_deleted)
     (player,) = PLAYERS.cards([record])
-    id_ = player["Id"]
-    changes = changes_on_tab("player", id_, tab)
-    shown = {"player": player, "tabs": FORMS, **changes}
+    shown: dict[str, Any] = {"tabs": FORMS}
     if tab == "items":
-        shown |= items_content(record, id_)
+        shown |= items_content(record, player["Id"])
     elif tab == "spells":
         known = spells.known_spells(record["Spells"])
         shown |= {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
@@ -212,10 +205,7 @@ def player_page(tab: str, key: Lookup) -> Response:
         shown["variables"] = sorted(kept, key=lambda variable: variable["Name"].casefold())
     elif tab == "notes":
         shown["notes"] = notes.visible_notes(record["Notes"])
-    values = {"itemid": shown.get("chosen", "")}
-    entries = changes["entries"]
-    target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
-    return subject_page(tab, target, FORMS[tab], **shown)
+    return PLAYERS.tab(tab, player, FORMS[tab], shown, {"itemid": shown.get("chosen", "")})
 
 
 def describe_deleted(_: str, entries: list[Document]) -> Document | None:
@@ -266,11 +256,6 @@ def named(records: list[Document], id_field: str) -> list[Document]:
     return [{**record, "Name": name_of(record[id_field], names)} for record in records]
 
 
-def find_player(key: Lookup) -> Found:
-    card = player_card(players.get(key))
-    return Found(card["Id"], card["Name"])
-
-
 # The maps of a player that a tab shows.
 MAPS = {
     "items": ("Inventory", "Bank"),
@@ -282,7 +267,7 @@ Place(
     "/players/<player:key>",
     FORMS,
     player_page,
-    find_player,
+    PLAYERS.target,
     "player",
     needs=NEEDS,
     tab_needs={"history": (Permission.HISTORY_READ,)},

@@ -14,9 +14,8 @@ from app.console.forms.places import Found, Place
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import PAGE_SIZE, done, path_to, render
-from app.console.frame.subjects import moment_of, text_of
+from app.console.frame.subjects import USERS, moment_of, text_of
 from app.console.history.tables import changes_of
-from app.console.users.views import find_user
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
@@ -290,7 +289,7 @@ ListPage(
     template="staff/list.html",
     forms=(INVITE_FORM,),
 )
-Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, find_user, "user", needs=NEEDS)
+Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, USERS.target, "user", needs=NEEDS)
 ListPage(
     "/roles",
     NEEDS,

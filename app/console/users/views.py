@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from app.auth import guard
 from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
-from app.console.forms.places import Found, Place
+from app.console.forms.places import Place
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
 from app.console.frame.lists import Columns, ListPage, columns, window_of
@@ -19,12 +19,8 @@ from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, done, path_to, requ
 from app.console.frame.subjects import (
     PLAYERS,
     USERS,
-    changes_on_tab,
-    gone_page,
     marks_text,
     offer_no_undo,
-    subject_page,
-    user_card,
 )
 from app.console.game.actions import actions_part
 from app.console.game.views import action_forms
@@ -181,7 +177,8 @@ FORMS = {
             "Reset the second factor",
             name="second-factor",
             card="Password",
-            about="For somebody who has lost it: the password alone signs in again. A mail tells them.",
+            about="For somebody who has lost it: the password alone signs in again. A mail tells "
+            "them.",
             is_offered=lambda target: (
                 target.record["has_factor"]
                 and is_settable(target)
@@ -205,8 +202,9 @@ FORMS = {
                 "Arguments": {"Email": sent.value("Email")},
                 "Reason": sent.value("reason", "WHY"),
             },
-            about="For somebody of staff who has lost a phone or an address. Another colleague has to "
-            "approve it. Then the second factor is removed, and all sign-ins end. A mail tells the person.",
+            about="For somebody of staff who has lost a phone or an address. Another colleague has "
+            "to approve it. Then the second factor is removed, and all sign-ins end. A mail tells "
+            "the person.",
             is_offered=lambda target: (
                 not is_settable(target)
                 and target.id != guard.caller().id
@@ -309,11 +307,10 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
     try:
         (user,) = USERS.cards([users.get(key, *READS)])
     except NotFound as error:
-        return gone_page("user", key.id, tab, error, describe_erased)
+        return USERS.gone(key.id, tab, error, describe_erased)
     id_ = user["Id"]
-    changes = changes_on_tab("user", id_, tab)
     facts: dict[str, Any] = {
-        "user": user,
+        "tabs": TABS,
         "may_punish": may_punish(guard.caller(), user),
         # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
         "code": None
@@ -322,7 +319,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
         "has_factor": has_factor(user),
     }
     if tab == "keys":
-        facts |= keys_part(user, changes["entries"], path_to("users", id_, "keys"), made)
+        facts |= keys_part(user, path_to("users", id_, "keys"), made)
     elif tab == "account":
         characters = PLAYERS.cards(players.list_of_user(id_))
         powers = [name for name in POWER_FLAGS if user["Power"].get(name)]
@@ -331,10 +328,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
         facts["notes"] = notes.visible_notes(user.get("Notes"))
     elif tab == "sign-ins":
         facts |= sign_ins_part(Lookup.parse(id_))
-    record = {**user, **facts}
-    target = Target(path_to("users", id_), id_, user["Name"], record, changes["entries"])
-    shown = {"tabs": TABS, **changes, **facts}
-    return subject_page(tab, target, FORMS.get(tab, ()), **shown)
+    return USERS.tab(tab, user, FORMS.get(tab, ()), facts, {})
 
 
 def sign_ins_part(key: Lookup) -> dict[str, Any]:
@@ -355,16 +349,11 @@ def describe_erased(id_: str, entries: list[Document]) -> Document | None:
     return {"erasure": record and public_erasure(record)} if record or entries else None
 
 
-def find_user(key: Lookup, **_: Any) -> Found:
-    card = user_card(users.get(key, "Name"))
-    return Found(card["_id"], card["Name"])
-
-
 Place(
     "/users/<lookup:key>",
     FORMS,
     user_page,
-    find_user,
+    USERS.target,
     "user",
     needs=NEEDS,
     tab_needs={"history": (Permission.HISTORY_READ,), "sign-ins": (Permission.USERS_MANAGE,)},
