@@ -43,7 +43,7 @@ def register(app: Flask) -> None:
 @guard.without_database
 def nowhere(rest: str) -> Response:
     """Redirect from the URL of a form, which a browser shows after a refusal, to its page."""
-    if request.method in SAFE_METHODS and pages.is_form():
+    if request.method in SAFE_METHODS and pages.endpoint_of(request.path, "POST") != pages.NOWHERE:
         return pages.see_other(quote(pages.page_of_form()))
     raise NotFound("page", rest, "There is no such page.")
 

@@ -21,28 +21,24 @@ from app.users.staff.store import roles
 @blp.errorhandler(QuartermasterError)
 def error_page(error: QuartermasterError) -> Response:
     """Return the page of an error; without a session, the sign-in page."""
-    if isinstance(error, Unauthorized):
-        return sign_in_page()
-    if isinstance(error, session.FactorMissing) and request.method in session.SAFE_METHODS:
-        return see_other(path_to("second-factor"))
+    is_unknown, text, ask = isinstance(error, Unauthorized), str(error), []
+    if request.method in session.SAFE_METHODS:
+        if is_unknown:
+            back = request.full_path.rstrip("?")
+            return see_other(path_to("sign-in", back=None if back == PREFIX else back))
+        if isinstance(error, session.FactorMissing):
+            return see_other(path_to("second-factor"))
+    if is_unknown:
+        text = "You are no longer signed in. Nothing was changed."
     note(error)
-    ask = []
     if isinstance(error, PermissionMissing | RoleMissing) and session.current_session():
         # Some who manage staff.
-        found = islice(roles.administrators(), 5)
-        ask = [str(user.get("Name")) for user in found]
+        ask = [str(user.get("Name")) for user in islice(roles.administrators(), 5)]
     # Every page would refuse somebody without a role.
-    has_ended = isinstance(error, session.AccessEnded)
-    page = problem_page(status_of(error), str(error), has_ended, ask)
+    has_ended = is_unknown or isinstance(error, session.AccessEnded)
+    page = problem_page(status_of(error), text, has_ended, ask)
     page.headers.update(headers_of(error))
     return page
-
-
-def sign_in_page() -> Response:
-    if request.method in session.SAFE_METHODS:
-        back = request.full_path.rstrip("?")
-        return see_other(path_to("sign-in", back=None if back == PREFIX else back))
-    return problem_page(401, "You are no longer signed in. Nothing was changed.", sign_in=True)
 
 
 @blp.errorhandler(DatabaseError)

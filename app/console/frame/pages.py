@@ -212,11 +212,6 @@ def page_of_form() -> str:
     return path
 
 
-def is_form() -> bool:
-    """Tell whether the path of this request is that of a form."""
-    return endpoint_of(request.path, "POST") != NOWHERE
-
-
 def page(template: str, status: int = 200, **context: Any) -> Response:
     """Return a page, which may be for somebody who is not signed in."""
     settings = current_app.config

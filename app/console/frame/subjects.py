@@ -131,21 +131,21 @@ class Kind(NamedTuple):
         found: Page = self.store.list(window, search_text(wanted), order, ascending, most=most)
         return found._replace(values=self.cards(found.values))
 
-    def former(self, search: str | None, listed: list[Document]) -> list[Document]:
+    def former(self, search: str, listed: list[Document]) -> list[Document]:
         """Return cards of those whose former name begins with a text, if not already listed."""
-        if not search:
-            return []
         names = {shown["Name"] for shown in listed}
         found = self.store.find_by_former_name(search, MOST_FORMER)
         cards = [self.card(record, name) for record, name in found]
         return self.marked(card for card in cards if card["Name"] not in names)
 
     def about(self, found: Listed, most: int = MOST_COUNTED) -> dict[str, Any]:
-        """Return what the page of a list shows beside it: the total, and former names."""
-        search = search_text(found.wanted)
-        is_first = not request.args.get("after")
-        former = self.former(search, found.values) if is_first else []
-        return {"total_text": total_text(found.total, search, most), "former": former}
+        """Return what the page of a list shows beside it: the total, and those with other names."""
+        search, former, deleted = search_text(found.wanted), [], []
+        if search and not request.args.get("after"):
+            former = self.former(search, found.values)
+            deleted = deleted_cards(search) if self is PLAYERS else []
+        total = total_text(found.total, search, most)
+        return {"total_text": total, "former": former, "deleted": deleted}
 
     def target(self, key: Lookup, **_: Any) -> Found:
         card = self.card(self.store.get(key))

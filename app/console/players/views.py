@@ -14,10 +14,9 @@ from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target, about_items
 from app.console.forms.places import Place
 from app.console.forms.submissions import submitted
-from app.console.frame.lists import Listed, ListPage, columns, search_text
+from app.console.frame.lists import ListPage, columns
 from app.console.frame.subjects import (
     PLAYERS,
-    deleted_cards,
     marks_text,
     offer_no_undo,
 )
@@ -158,12 +157,6 @@ def find_online(wanted: Document, size: int) -> Page:
     return Page(found.total, PLAYERS.cards(found.values), following)
 
 
-def about_players(found: Listed) -> dict[str, Any]:
-    is_first = not request.args.get("after")
-    deleted = deleted_cards(search_text(found.wanted) or "") if is_first else []
-    return {**PLAYERS.about(found, MOST_PLAYERS), "deleted": deleted}
-
-
 NEEDS = (Permission.PLAYERS_READ,)
 COLUMNS = columns(
     "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
@@ -176,7 +169,7 @@ ListPage(
     COLUMNS,
     PLAYERS.filters,
     "players/list.html",
-    about_players,
+    partial(PLAYERS.about, most=MOST_PLAYERS),
 )
 ListPage(
     "/players/online",
@@ -226,7 +219,7 @@ def items_content(held: Document, id_: str) -> dict[str, Any]:
     bag = opened_bag()
     contents = bag["Slots"] if bag else []
     chosen = request.args.get("item", "")
-    given = sent.args.get("itemid") if sent else None
+    given = sent and sent.args.get("itemid")
     ids = [slot["ItemId"] for slot in (*inventory, *bank, *contents) if slot["Quantity"]]
     names = objects.names_of([*ids, chosen, given])
     preview = sent.preview if sent else None

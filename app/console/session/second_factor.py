@@ -37,15 +37,13 @@ from app.users.store import users
 def second_factor_page(made: RecoveryCodes | None = None) -> Response:
     caller = guard.caller()
     user = users.get(Lookup.parse(caller.id), FIELD)
-    record = {"IsOn": has_factor(user)}
-    shown: dict[str, Any] = {"left": recovery_codes_left(user) if record["IsOn"] else 0}
-    if not record["IsOn"]:
-        shown |= proposal_part(caller.id, caller.name)
-    target = Target(path_to("second-factor"), caller.id, caller.name, record)
+    is_on = has_factor(user)
+    shown = {"left": recovery_codes_left(user)} if is_on else proposal_part(caller.id, caller.name)
+    target = Target(path_to("second-factor"), caller.id, caller.name, {"IsOn": is_on})
     return render(
         "session/second_factor.html",
         forms=forms_on(FORMS, target),
-        is_on=record["IsOn"],
+        is_on=is_on,
         is_needed=caller.rights.needs_second_factor,
         made=made,
         **shown,

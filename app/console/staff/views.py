@@ -23,9 +23,7 @@ from app.core.permissions import (
     NAMES,
     RIGHTS,
     Permission,
-    Rights,
     all_role_names,
-    lacking,
     role_names,
 )
 from app.core.types import Document
@@ -162,8 +160,7 @@ def why_role_is_closed(name: str) -> str:
 
 
 def why_permission_is_closed(name: str) -> str:
-    lacks = lacking(guard.caller().rights, Rights(frozenset({NAMES[name]})))
-    return "You do not have it yourself." if lacks else ""
+    return "" if guard.caller().may(NAMES[name]) else "You do not have it yourself."
 
 
 def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
