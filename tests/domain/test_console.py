@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from datetime import datetime, timedelta, timezone
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.console.forms.submissions import api_path, curl
+from app.console.forms.submissions import curl
 from app.console.frame.pages import local, short_number, templates
 from app.console.frame.times import as_utc, utc_field, with_times
 from app.console.health.views import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
@@ -245,7 +245,12 @@ def test_a_time_in_a_text_is_marked_and_the_rest_is_escaped():
 )
 def test_a_curl_line_means_the_same_to_a_shell(text, reason):
     command = curl(
-        "http://h", "POST", api_path("players", "a/b ü", "notes"), {"Text": text}, "k", reason
+        "http://h",
+        "POST",
+        f"/api/v1/players/{quote('a/b ü', safe='')}/notes",
+        {"Text": text},
+        "k",
+        reason,
     )
     words = shlex.split(command.replace("\\\n", " "))
     assert words[0] == "curl"

@@ -70,11 +70,6 @@ def curl(
     return " \\\n  ".join(parts)
 
 
-def api_path(*parts: str) -> str:
-    """Return a path of the API with its parts percent-encoded."""
-    return "/api/v1/" + "/".join(quote(part, safe=":") for part in parts)
-
-
 def quoted(text: str) -> str:
     """Return a text as one word of a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"

@@ -161,24 +161,25 @@ def render(template: str, status: int | None = None, **context: Any) -> Response
     if caller.may(Permission.APPROVE):
         counts["approvals"] = approvals.count_waiting(filters_of("waiting"))
     part = request.path.removeprefix(PREFIX).strip("/").partition("/")[0]
-    shared = {
-        "person": caller,
-        "person_roles": ", ".join(caller.rights.names),
-        "may": caller.may,
-        "opens": opens,
-        "sees_users": sees_users,
-        "manages_users": caller.may(Permission.USERS_MANAGE),
-        "counts": counts,
-        "form_token": session.form_token(),
-        "sent": sent,
-        "notice": current_notice(),
-        "here": here(),
-        "page": OTHER_PAGES.get(part, part),
-        "reason_required": current_app.config["REASON_REQUIRED"],
-        "query": request.args.get("q", ""),
-    }
-    status = status or (sent.status if sent else 200)
-    return page(template, status, **shared, **context)
+    return page(
+        template,
+        status or (sent.status if sent else 200),
+        person=caller,
+        person_roles=", ".join(caller.rights.names),
+        may=caller.may,
+        opens=opens,
+        sees_users=sees_users,
+        manages_users=caller.may(Permission.USERS_MANAGE),
+        counts=counts,
+        form_token=session.form_token(),
+        sent=sent,
+        notice=current_notice(),
+        here=here(),
+        page=OTHER_PAGES.get(part, part),
+        reason_required=current_app.config["REASON_REQUIRED"],
+        query=request.args.get("q", ""),
+        **context,
+    )
 
 
 def opens(path: str) -> bool:

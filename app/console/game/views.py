@@ -15,7 +15,7 @@ from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, 
 from app.console.forms.object_names import plain
 from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
-from app.console.forms.submissions import Submission, api_path, curl, forms_on, submitted
+from app.console.forms.submissions import Submission, curl, forms_on, submitted
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import done, path_to, render
 from app.console.game.actions import cards, coming_restart, sees_actions
@@ -51,7 +51,6 @@ from app.players.store import players
 
 ARGUMENTS = ActionListArgs()
 # A server that has not polled for so long was removed.
-SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
 def search(wanted: Document, size: int) -> CursorPage:
@@ -87,7 +86,7 @@ def show_game() -> Response:
         forms=forms_on([RESTART_GAME], Target(path_to("game"))),
         servers=servers(),
         restart=coming_restart(),
-        seconds=int(LOOKED_WITHIN.total_seconds()),
+        seconds=LOOKED_WITHIN.seconds,
         online=players.count_online(),
         plot=online_plot(samples_of_day()),
         found=found,
@@ -105,8 +104,8 @@ def show_action(action_id: str) -> Response:
     return render(
         "game/action.html",
         action=action,
-        seconds=int(TAKEN_WITHIN.total_seconds()),
-        curl=get_curl("actions", action_id),
+        seconds=TAKEN_WITHIN.seconds,
+        curl=get_curl(f"actions/{action_id}"),
         forms=forms_on([WITHDRAW], target),
     )
 
@@ -129,24 +128,21 @@ def servers() -> list[Document]:
         for game in actions.games()
         if isinstance(at := game.get("LookedAt"), datetime)
     ]
-    return [game for game in known if now - game["At"] < SERVERS_SHOWN_FOR] or known[:1]
+    return [game for game in known if now - game["At"] < timedelta(days=1)] or known[:1]
 
 
-def get_curl(*path: str, **query: str) -> str:
+def get_curl(path: str, **query: str) -> str:
     base = request.host_url.rstrip("/")
     text = urlencode({name: value for name, value in query.items() if value})
-    return curl(base, "GET", f"{api_path(*path)}{'?' if text else ''}{text}")
+    return curl(base, "GET", f"/api/v1/{path}{'?' if text else ''}{text}")
 
 
 IN_THE_GAME = "In the game"
-LABELS = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
 
 
 MAP_FIELD = Field("mapid", "Map", BY_NAME, object_type="map")
 PLAYER_FIELD = Field("player", "Player", BY_NAME, suggest="player")
-X, Y = (
-    Field(axis, axis.upper(), type="number", is_required=False, html={"step": 1}) for axis in "xy"
-)
+X, Y = (Field(axis, axis.upper(), type="number", is_required=False) for axis in "xy")
 
 
 def action_forms(part: str, subject: Callable[[Lookup], Recipient]) -> tuple[Form, Form, Form]:
@@ -296,7 +292,17 @@ SAY = Form(
         Group(
             "",
             (
-                Field("to", "To whom", value=EVERYBODY, type="radio", options=lambda: LABELS),
+                Field(
+                    "to",
+                    "To whom",
+                    value=EVERYBODY,
+                    type="radio",
+                    options=lambda: {
+                        EVERYBODY: "Everybody",
+                        MAP: "Everybody on a map",
+                        PLAYER: "One player",
+                    },
+                ),
                 replace(MAP_FIELD, is_required=True, only_with=(MAP,)),
                 replace(PLAYER_FIELD, is_required=True, only_with=(PLAYER,)),
             ),

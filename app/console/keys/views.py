@@ -76,36 +76,19 @@ def endpoint(sent: Submission) -> str:
     return f"{method} {path}?user={sent.target.record['Owner']}"
 
 
-NAME = Field(
-    "Name",
-    "Name",
-    "What the key is for. History shows this name with each change.",
-    html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
-)
-SCOPES = Field("Scopes", "What it may do", type="checks", options=scope_texts)
 DAYS = Field("Days", "Days until it expires", value=KEY_DAYS, is_required=True)
-BUDGET = (
-    Field("LargestQuantity", "Largest quantity per request"),
-    Field("ItemsPerDay", "Items per day", "The total of all items from midnight to midnight, UTC."),
-    Field(
-        "Items",
-        "Only these items",
-        "Names or ids, one on each line.",
-        type="area",
-        object_type="item",
-        html={"rows": 2, "maxlength": 40000},
-    ),
-)
-HOURS = Field(
-    "OverlapHours", "Hours until the former secret expires", value=OVERLAP_HOURS, is_required=True
-)
 CREATE = Form(
     CREATE_KEY,
     "Create a key",
     "Create the key",
     (
-        NAME,
-        SCOPES,
+        Field(
+            "Name",
+            "Name",
+            "What the key is for. History shows this name with each change.",
+            html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
+        ),
+        Field("Scopes", "What it may do", type="checks", options=scope_texts),
         DAYS,
         Field(
             "Addresses",
@@ -113,7 +96,27 @@ CREATE = Form(
             "Networks that may use the key, such as 203.0.113.0/24.",
             html=AS_TYPED,
         ),
-        Group("field", BUDGET, "Budget", "Budget"),
+        Group(
+            "field",
+            (
+                Field("LargestQuantity", "Largest quantity per request"),
+                Field(
+                    "ItemsPerDay",
+                    "Items per day",
+                    "The total of all items from midnight to midnight, UTC.",
+                ),
+                Field(
+                    "Items",
+                    "Only these items",
+                    "Names or ids, one on each line.",
+                    type="area",
+                    object_type="item",
+                    html={"rows": 2, "maxlength": 40000},
+                ),
+            ),
+            "Budget",
+            "Budget",
+        ),
     ),
     path="",
     api=endpoint,
@@ -125,7 +128,15 @@ ROTATE = Form(
     ROTATE_KEY,
     "Rotate…",
     "Rotate",
-    (HOURS, DAYS),
+    (
+        Field(
+            "OverlapHours",
+            "Hours until the former secret expires",
+            value=OVERLAP_HOURS,
+            is_required=True,
+        ),
+        DAYS,
+    ),
     name="rotate",
     path="<key_id>/rotate",
     row="key_id",

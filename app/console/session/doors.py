@@ -32,7 +32,6 @@ CODE = Field(
     "The six digits that your app shows, or a recovery code.",
     html={"autocomplete": "one-time-code", "spellcheck": "false", "maxlength": 40},
 )
-LEAD = "You signed in more than 15 minutes ago. {how} Nothing was changed yet."
 PROVE = "Prove that it is you to continue with the form that you sent."
 LEAVE = "Sign in again with your company account, then send the form again."
 # Beside the fields of the form itself.
@@ -104,13 +103,14 @@ def ask_for_proof() -> Response | None:
 def proof_page(sent: Submission, status: int | None = None) -> Response:
     """Return the page. Without a field to fill in, it leads to the company's sign-in."""
     can_prove = bool(sent.form.fields)
+    how = PROVE if can_prove else LEAVE
     hidden = {name: text for name, text in posted().items() if name not in NAMES}
     return door(
         sent,
         request.path,
         {**hidden, "token": session.form_token()},
         status,
-        lead=LEAD.format(how=PROVE if can_prove else LEAVE),
+        lead=f"You signed in more than 15 minutes ago. {how} Nothing was changed yet.",
         has_form=can_prove,
         company="" if can_prove else path_to("sign-in", "company", back=here(), again=1),
         links={"Back to the overview": path_to()},
