@@ -157,11 +157,10 @@ class Kind(NamedTuple):
         card: Document,
         declared: Sequence[Form],
         shown: dict[str, Any],
-        values: Mapping[str, Any],
     ) -> Response:
         """Return a tab of the page of one of them, and note in a cookie that it was viewed.
 
-        Its forms are declared, or among what it shows.
+        Its forms are declared, or among what it shows; so are the initial values of fields.
         """
         part, id_, after = f"{self.name}s", card["Id"], request.args.get("after", "")
         if tab != "history":
@@ -173,7 +172,7 @@ class Kind(NamedTuple):
             following = cursors.write(page.next)
             changes = {"entries": entries, "timeline": page.values, "next": following}
         record, entries = {**card, **shown}, changes["entries"]
-        target = Target(path_to(part, id_), id_, card["Name"], record, entries, values)
+        target = Target(path_to(part, id_), id_, card["Name"], record, entries, shown)
         titles = list(dict.fromkeys(form.card_title for form in declared))
         context = {"forms": forms_on(declared, target), "card_titles": titles, self.name: card}
         # These tabs are alike for players and users.

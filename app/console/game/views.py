@@ -100,7 +100,12 @@ def show_game() -> Response:
 
 def show_action(action_id: str) -> Response:
     (action,) = cards([asking.visible_action(action_id)])
-    target = Target(path_to("game", action_id), action_id, withdrawal(action))
+    kind, state = action["Kind"], action["State"]
+    # What the button says; empty if the action cannot be withdrawn.
+    button = "Withdraw" if kind in WITHDRAWABLE and state == "waiting" else ""
+    if kind == RESTART and state == "taken":
+        button = "Stop the countdown"
+    target = Target(path_to("game", action_id), action_id, button)
     return render(
         "game/action.html",
         action=action,
@@ -108,13 +113,6 @@ def show_action(action_id: str) -> Response:
         curl=get_curl(f"actions/{action_id}"),
         forms=forms_on([WITHDRAW], target),
     )
-
-
-def withdrawal(action: Document) -> str:
-    """Return what the button to withdraw an action says; empty if it cannot be withdrawn."""
-    if action["Kind"] == RESTART and action["State"] == "taken":
-        return "Stop the countdown"
-    return "Withdraw" if action["Kind"] in WITHDRAWABLE and action["State"] == "waiting" else ""
 
 
 def servers() -> list[Document]:

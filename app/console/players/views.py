@@ -198,7 +198,7 @@ def player_page(tab: str, key: Lookup) -> Response:
         shown["variables"] = sorted(kept, key=lambda variable: variable["Name"].casefold())
     elif tab == "notes":
         shown["notes"] = notes.visible_notes(record["Notes"])
-    return PLAYERS.tab(tab, player, FORMS[tab], shown, {"itemid": shown.get("chosen", "")})
+    return PLAYERS.tab(tab, player, FORMS[tab], shown)
 
 
 def describe_deleted(_: str, entries: list[Document]) -> Document | None:
@@ -227,7 +227,8 @@ def items_content(held: Document, id_: str) -> dict[str, Any]:
         "inventory": slots.grid(inventory, names, slots.changes_of(preview, "Inventory")),
         "bank": slots.grid(bank, names, slots.changes_of(preview, "Bank")).without_empty(),
         "bag": bag and {**bag, "Grid": slots.grid(contents, names).within(MOST_SLOTS)},
-        "chosen": names.get(chosen, chosen),
+        # Chosen by a click on its slot.
+        "itemid": names.get(chosen, chosen),
         **actions_part(id_),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from flask import Response
 
@@ -84,17 +85,13 @@ def person_page(key: Lookup) -> Response:
     return render("staff/person.html", one=shown, forms=forms_on(PERSON_FORMS, target), **changes)
 
 
-def listed_roles() -> list[Document]:
-    held = [all_role_names(user) for user in staff.walk(*RIGHTS)]
-    return [
-        {
-            "Name": name,
-            "Text": role_text(public_role(role)),
-            "Count": sum(name in one for one in held),
-            "NeedsFactor": role.get("NeedsSecondFactor") is True,
-        }
-        for name, role in roles.all().items()
-    ]
+def find_roles(*_: Any) -> CursorPage:
+    held, found = [all_role_names(user) for user in staff.walk(*RIGHTS)], []
+    for name, role in roles.all().items():
+        shown = public_role(role)
+        fields = {"Text": role_text(shown), "Count": sum(name in one for one in held)}
+        found.append({**shown, **fields, "NeedsFactor": shown["NeedsSecondFactor"]})
+    return CursorPage(found, None)
 
 
 def role_page(role: str) -> Response:
@@ -290,7 +287,7 @@ Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, USERS.target, "use
 ListPage(
     "/roles",
     NEEDS,
-    lambda *_: CursorPage(listed_roles(), None),
+    find_roles,
     columns("Name Text Count NeedsFactor"),
     template="staff/roles.html",
     forms=(CREATE,),

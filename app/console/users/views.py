@@ -328,7 +328,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
         facts["notes"] = notes.visible_notes(user.get("Notes"))
     elif tab == "sign-ins":
         facts |= sign_ins_part(Lookup.parse(id_))
-    return USERS.tab(tab, user, FORMS.get(tab, ()), facts, {})
+    return USERS.tab(tab, user, FORMS.get(tab, ()), facts)
 
 
 def sign_ins_part(key: Lookup) -> dict[str, Any]:
