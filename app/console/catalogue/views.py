@@ -98,8 +98,8 @@ def object_page(object_id: str, type_name: str = GLOBAL) -> Response:
 
 
 def set_value(object_id: str, args: Document) -> Applied:
-    key = ObjectKey(GLOBAL, object_id)
-    return execute(SET_GLOBAL_VARIABLE, key, {"variable_id": object_id, **args})
+    args = {"variable_id": object_id, **args}
+    return execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, object_id), args)
 
 
 SET_VALUE = Form(

@@ -206,8 +206,8 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
     if not entries:
         return None
     name = entries[0]["Subject"]["Name"]
-    deletions = [e for e in entries if any(c["Path"] == DELETED_AT for c in e["Changes"])]
-    deletion = next(iter(deletions), None)
+    deletions = (e for e in entries if any(c["Path"] == DELETED_AT for c in e["Changes"]))
+    deletion = next(deletions, None)
     offer_no_undo(entries, but=deletion if name is not None else None)
     return {"name": name, "deletion": deletion}
 

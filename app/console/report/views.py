@@ -132,8 +132,8 @@ def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
 
     def add(part: str, name: str, one: Document, **who: str) -> None:
         path = path_to("history", **who, **times)
-        row: Document = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
-        row = tables[part].setdefault(path, row)
+        first = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
+        row = tables[part].setdefault(path, first)
         for total in SUMS:
             row[total] += whole(one[total]) or 0
 

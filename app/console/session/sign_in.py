@@ -222,17 +222,15 @@ def own_address() -> str:
 @guard.public
 def accept_invitation() -> Response:
     sent = Submission(CHOOSE_PASSWORD)
-
-    def choose() -> bool:
-        session.require_own_form(session.VISIT_COOKIE)
-        args = sent.load(Acceptance())
-        accept(args["invitation"], args["new"])
-        return True
-
     if request.method not in session.SAFE_METHODS:
         sent.fields = posted()
-        if attempt(sent, choose):
+        try:
+            session.require_own_form(session.VISIT_COOKIE)
+            args = sent.load(Acceptance())
+            accept(args["invitation"], args["new"])
             return see_other(path_to("sign-in", done="chosen"))
+        except REFUSALS as error:
+            sent.refuse(error)
     links = {"You have a password already? Sign in": path_to("sign-in")}
     return door(sent, path_to("invitation"), {}, links=links)
 
