@@ -199,6 +199,9 @@ class Kind(NamedTuple):
         described = describe(id_, changes["entries"])
         if described is None:
             raise error
+        # Nothing can be undone of somebody who no longer exists, but the deletion.
+        for entry in changes["entries"]:
+            entry["CanUndo"] = entry["CanUndo"] and entry is described.get("deletion")
         part = f"{self.name}s"
         if request.method in SAFE_METHODS and tab != "history":
             return see_other(path_to(part, id_, "history"))
@@ -220,7 +223,7 @@ USERS = Kind(
     "user",
     users,
     user_card,
-    "_id",
+    "Id",
     {"name": ("By name", "name", True), "email": ("By address", "email", True)},
 )
 
@@ -242,12 +245,6 @@ def deleted_cards(text: str) -> list[Document]:
 
 def marks_text(record: Document) -> str:
     return ", ".join(word for word, _ in record["Marks"])
-
-
-def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:
-    """Remove the offers to undo changes of somebody who no longer exists."""
-    for entry in entries:
-        entry["CanUndo"] = entry["CanUndo"] and entry is but
 
 
 def visited() -> list[str]:

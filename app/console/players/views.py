@@ -18,7 +18,6 @@ from app.console.frame.lists import ListPage, columns
 from app.console.frame.subjects import (
     PLAYERS,
     marks_text,
-    offer_no_undo,
 )
 from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
@@ -207,9 +206,7 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
         return None
     name = entries[0]["Subject"]["Name"]
     deletions = (e for e in entries if any(c["Path"] == DELETED_AT for c in e["Changes"]))
-    deletion = next(deletions, None)
-    offer_no_undo(entries, but=deletion if name is not None else None)
-    return {"name": name, "deletion": deletion}
+    return {"name": name, "deletion": None if name is None else next(deletions, None)}
 
 
 def items_content(held: Document, id_: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from app.console.frame.subjects import (
     PLAYERS,
     USERS,
     marks_text,
-    offer_no_undo,
 )
 from app.console.game.actions import actions_part
 from app.console.game.views import action_forms
@@ -345,7 +344,6 @@ def sign_ins_part(key: Lookup) -> dict[str, Any]:
 def describe_erased(id_: str, entries: list[Document]) -> Document | None:
     """Return the record of an erasure, if any; None if there are no entries of history either."""
     record = erasures.find(id_)
-    offer_no_undo(entries)
     return {"erasure": record and public_erasure(record)} if record or entries else None
 
 
