@@ -101,7 +101,7 @@ class Kind(NamedTuple):
         return self.marked(map(self.card, records))
 
     def marked(self, cards: Iterable[Document]) -> list[Document]:
-        """Return cards with penalties, the number of notes, and words for what to notice.
+        """Return cards with penalties, notes, and words for what to notice.
 
         Penalties are shown only to callers who may see the account.
         """
@@ -113,7 +113,8 @@ class Kind(NamedTuple):
         for card in shown:
             account = accounts.get(card[self.account])
             card |= {"Account": account, **penalties_in_force(account or {}, now)}
-            count = len(visible_notes(noted.get(card["Id"], {}).get("Notes")))
+            card["Notes"] = visible_notes(noted.get(card["Id"], {}).get("Notes"))
+            count = len(card["Notes"])
             words = {
                 "deleted": ("bad", card["DeletedAt"]),
                 "banned": ("bad", card[BAN.flag]),
@@ -121,7 +122,7 @@ class Kind(NamedTuple):
                 f"{count} note{'' if count == 1 else 's'}": ("", count),
             }
             marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
-            card |= {"NoteCount": count, "Marks": marks}
+            card["Marks"] = marks
         return shown
 
     def find(self, wanted: Document, size: int, most: int = MOST_COUNTED) -> Page:
@@ -175,6 +176,7 @@ class Kind(NamedTuple):
         target = Target(path_to(part, id_), id_, card["Name"], record, entries, shown)
         titles = list(dict.fromkeys(form.card_title for form in declared))
         context = {"forms": forms_on(declared, target), "card_titles": titles, self.name: card}
+        context["notes"] = card["Notes"]
         # These tabs are alike for players and users.
         folder = "frame" if tab in ("history", "notes") else part
         template = f"{folder}/{tab.replace('-', '_')}.html"

@@ -44,7 +44,6 @@ from app.players.spells import FORGET, TEACH
 from app.players.store import players
 from app.players.variables import domain as variables
 from app.players.variables.operations import SET_VARIABLE
-from app.users import notes
 from app.users.notes import NOTE_ON_PLAYER
 
 ITEM = Field("itemid", "Item", BY_NAME)
@@ -195,8 +194,6 @@ def player_page(tab: str, key: Lookup) -> Response:
     elif tab == "variables":
         kept = named(variables.variable_records(record["Variables"]), "VariableId")
         shown["variables"] = sorted(kept, key=lambda variable: variable["Name"].casefold())
-    elif tab == "notes":
-        shown["notes"] = notes.visible_notes(record["Notes"])
     return PLAYERS.tab(tab, player, FORMS[tab], shown)
 
 
@@ -252,7 +249,6 @@ MAPS = {
     "items": ("Inventory", "Bank"),
     "spells": ("Spells",),
     "variables": ("Variables",),
-    "notes": ("Notes",),
 }
 Place(
     "/players/<player:key>",

@@ -46,7 +46,7 @@ from app.privacy import personal_data
 from app.privacy.domain import ErasureUnderWay, public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA, finish
 from app.privacy.store import erasures
-from app.users import accounts, moderation, notes
+from app.users import accounts, moderation
 from app.users.domain import POWER_FLAGS, shown_code
 from app.users.moderation import IMPOSE, LIFT, may_punish
 from app.users.notes import NOTE_ON_USER
@@ -261,7 +261,7 @@ FORMS = {
 
 
 TABS = ("account", "history", "notes", "keys", "sign-ins")
-READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor")
+READS = (*RECORD, *moderation.READS, "CreationDate", "SecondFactor")
 
 NEEDS = (Permission.USERS_READ,)
 
@@ -323,8 +323,6 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
         characters = PLAYERS.cards(players.list_of_user(id_))
         powers = [name for name in POWER_FLAGS if user["Power"].get(name)]
         facts |= {"characters": characters, "powers": powers, **actions_part(id_)}
-    elif tab == "notes":
-        facts["notes"] = notes.visible_notes(user.get("Notes"))
     elif tab == "sign-ins":
         facts |= sign_ins_part(Lookup.parse(id_))
     return USERS.tab(tab, user, FORMS.get(tab, ()), facts)
