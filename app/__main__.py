@@ -18,9 +18,10 @@ from app.cli.batches import batch
 from app.cli.data import backup, export, import_records, restore, seed
 from app.cli.database import db
 from app.cli.history import history
+from app.cli.intents import run
 from app.cli.keys import key
 from app.cli.serve import openapi, serve, settings
-from app.cli.staff import role, staff
+from app.cli.staff import staff
 from app.core.errors import QuartermasterError
 from app.http.context import SERVICES
 from app.storage.client import Storage
@@ -107,8 +108,8 @@ COMMANDS = (
     key,
     history,
     batch,
-    role,
     staff,
+    run,
     settings,
     openapi,
 )

@@ -19,7 +19,7 @@ from app.core.operations import Moved, Operation, all_operations
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions.asking import find_player
-from app.history.access import UNDO, preview_undo, undo_as, visible_entry
+from app.history.access import UNDO, preview_undo, visible_entry
 from app.history.domain import inverse_of
 from app.history.store import history
 from app.http.intents import previewed_intent
@@ -140,9 +140,6 @@ def make(request: Document, meant: Intent) -> Applied:
         by, for_id = meant.origin.approved_by, meant.origin.user_id
         batches.approve(batch["_id"], by or {}, str(for_id))
         return Applied(None)
-    if operation is UNDO:
-        entry = _entry_of(request)
-        return undo_as(entry, meant._replace(undoes=entry))
     if operation is INVITE:  # the mail has been sent
         return add_invited(args, meant)
     return execution.make(operation, _key_of(request), args, meant)

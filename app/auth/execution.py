@@ -24,12 +24,11 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 def execute(operation: Operation, key: Key, args: Document) -> Applied:
-    """Execute an operation for the caller; a new document has the key of its name."""
+    """Execute an operation for the caller."""
     if operation.approval:
         require_no_approval(operation.approval)
     for require in operation.requires:
         require(key, args)
-    key = args["Name"] if key is None else key
     change = _change(operation, key, args)
     meant = intent(operation, args)
     store = operation.store
@@ -43,7 +42,11 @@ def make(operation: Operation, key: Key, args: Document, meant: Intent) -> Appli
 
 
 def _change(operation: Operation, key: Key, args: Document) -> Callable[[Intent], Applied]:
-    """Return what makes the change, or raise if the arguments do not allow it."""
+    """Return what makes the change, or raise if the arguments do not allow it.
+
+    A new document has the key of its name.
+    """
+    key = args.get("Name") if key is None else key
     if operation.run:
         return partial(operation.run, key, args)
     prepared = operation.prepare_change(args)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from contextlib import AbstractContextManager
 
+from flask import has_request_context
+
 from app.auth import guard
 from app.core.errors import QuartermasterError, Unavailable
 from app.http.address import client_address
@@ -34,11 +36,11 @@ def guess_by_session(chain: str) -> Guess:
 
 
 def guess_by_caller(account: str) -> Guess:
-    """Return an attempt on an account through a caller of the API.
+    """Return an attempt on an account through a caller of the API, or at the command line.
 
     It counts by caller instead of address: all visitors of a web site share the site's address.
     """
-    return {"account": account, "caller": guard.caller().id}
+    return {"account": account, **({"caller": guard.caller().id} if has_request_context() else {})}
 
 
 def unknown_account(name: str) -> str:

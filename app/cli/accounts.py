@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import Any
 
 import click
 from flask import current_app
@@ -18,22 +15,22 @@ from app.auth.tokens import access_tokens
 from app.cli.intents import intent, make, reason_option, report
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
-from app.core.operations import Operation
-from app.core.permissions import RIGHTS, Role, role_names, roles_of, with_role, without_role
+from app.core.permissions import RIGHTS, Role, role_names, roles_of
 from app.core.progress import progress
 from app.maintenance.transfer.store import open_output
 from app.privacy import personal_data
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.store import erasures
-from app.users.domain import change_power, require_email, require_username
+from app.users.domain import require_email, require_username
 from app.users.hashing import passwords
 from app.users.oauth.sign_ins import require_factor
 from app.users.oauth.store import refresh_tokens
 from app.users.openid.domain import LONGEST_SUBJECT, identity
 from app.users.openid.sign_ins import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
-from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
+from app.users.operations import REGISTER
 from app.users.second_factor.management import RESET_FACTOR
+from app.users.staff.operations import GRANT_ROLE, REVOKE_ROLE
 from app.users.staff.store import staff as accounts
 from app.users.store import users
 
@@ -125,7 +122,7 @@ def end_sign_in(key: Lookup, sign_in: str) -> None:
 @reason_option
 def reset_second_factor(key: Lookup, reason: str | None) -> None:
     """Remove the lost second factor of a user: the password alone signs in again."""
-    is_mailed = make(RESET_FACTOR, key, reason).answer["MailSent"]
+    is_mailed = make(RESET_FACTOR, key, {}, reason).answer["MailSent"]
     told = "A mail tells the user." if is_mailed else "No mail was sent: tell the user yourself."
     report(f"Reset the second factor of {key}. {told}")
 
@@ -157,7 +154,7 @@ def erase_user(key: Lookup, confirm: str | None, reason: str | None) -> None:
     if key.id is None or erasures.find(key.id) is None:
         users.get(key, "_id")  # fails at once if there is no such user
     typed = confirm or click.prompt(f"Type the username of {key} to erase it permanently")
-    user_id = make(ERASE_USER, key, reason, Confirm=typed).answer
+    user_id = make(ERASE_USER, key, {"Confirm": typed}, reason).answer
     with progress("Erasing", 0) as advance:
         erased = public_erasure(erasures.finish(user_id, advance=advance))
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
@@ -177,7 +174,7 @@ def minute(at: datetime) -> str:
 @reason_option
 def grant_role(key: Lookup, role: str, reason: str | None) -> None:
     """Grant a role to a user: api, users.query or users.manage."""
-    change_roles(key, role, reason, GRANT_ROLE, with_role)
+    report(roles_line(key, make(GRANT_ROLE, key, {"Role": role}, reason).answer))
 
 
 @api.command("revoke")
@@ -186,21 +183,7 @@ def grant_role(key: Lookup, role: str, reason: str | None) -> None:
 @reason_option
 def revoke_role(key: Lookup, role: str, reason: str | None) -> None:
     """Revoke a role of a user, and the roles that depend on it."""
-    change_roles(key, role, reason, REVOKE_ROLE, without_role)
-
-
-def change_roles(
-    key: Lookup,
-    role: str,
-    reason: str | None,
-    operation: Operation,
-    rule: Callable[..., Any],
-) -> None:
-    chosen = Role.parse(role)
-    meant = intent(operation, reason, Role=chosen.value)
-    change = partial(change_power, change=partial(rule, role=chosen))
-    power = accounts.change(key, RIGHTS, change, meant).answer
-    report(roles_line(key, power))
+    report(roles_line(key, make(REVOKE_ROLE, key, {"Role": role}, reason).answer))
 
 
 @api.command("roles")

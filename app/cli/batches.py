@@ -35,11 +35,11 @@ from app.batches.planning import (
 from app.batches.rows import csv_body, json_body
 from app.batches.running import PAUSE_SECONDS, worker
 from app.batches.store import batches
-from app.cli.intents import TIME_FORMAT, Guid, Time, operator, reason_option
+from app.cli.history import filter_options
+from app.cli.intents import operator, reason_option
 from app.core.changes import KINDS, Origin
-from app.core.errors import Conflict, Invalid
+from app.core.errors import Conflict
 from app.core.naming import parse_guid, printable
-from app.core.operations import operation_names
 from app.core.progress import progress
 from app.core.types import Document
 from app.http.masking import masked
@@ -53,14 +53,11 @@ batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once."
 batch_argument = click.argument("which", metavar="FILE|ID")
 
 
-def _name(_: click.Context, __: click.Parameter, value: str) -> str:
-    try:
-        return masked(load(HEAD, {"Name": value})["Name"])
-    except Invalid as error:
-        raise click.BadParameter(str(error)) from None
+def _name(text: str) -> str:
+    return masked(load(HEAD, {"Name": text})["Name"])
 
 
-name_option = click.option("--name", default="", callback=_name, help="The name of the batch.")
+name_option = click.option("--name", default="", type=_name, help="The name of the batch.")
 file_argument = click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -71,15 +68,13 @@ file_argument = click.argument(
 @name_option
 @reason_option
 @click.option("--again", is_flag=True, help="Plan the same file a second time.")
-@click.option("--undo-by", help="Undo changes made by a username, user id or system user.")
-@click.option("--undo-key", help="Undo changes made with this key.")
-@click.option("--undo-operation", type=click.Choice(operation_names(), case_sensitive=False))
-@click.option("--undo-item", type=Guid(), help="An item, spell or variable.")
-@click.option("--undo-from", type=Time(), help=f"The earliest time, {TIME_FORMAT}")
-@click.option("--undo-to", type=Time(), help="The latest time, exclusive, in the same format.")
+@filter_options("undo-")
 def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: Any) -> None:
-    """Plan a batch from FILE (JSON or CSV), or one that undoes changes in history."""
-    chosen = {option[5:].title(): value for option, value in undo.items() if value is not None}
+    """Plan a batch from FILE (JSON or CSV), or one that undoes changes in history.
+
+    A time is like 2026-01-31 or 2026-01-31T19:00:00Z, and in UTC unless it names a zone.
+    """
+    chosen = {name: value for name, value in undo.items() if value is not None}
     if bool(file) == bool(chosen):
         raise click.UsageError(
             "Give a FILE, or choose the changes to undo with --undo-... options."

@@ -1,50 +1,35 @@
-"""The author and the reason of a change at the command line, and how a command reports it."""
+"""Changes at the command line: who makes one and why, and quartermaster run."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pwd
-from collections.abc import Iterable
-from datetime import datetime, timezone
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import click
 from flask import current_app
+from flask.cli import with_appcontext
 
 from app.auth import execution
+from app.catalogue.store import ObjectKey
 from app.core.changes import Applied, Intent, Origin
-from app.core.naming import parse_guid, printable
-from app.core.operations import Operation
-from app.http.intents import LONGEST_REASON
+from app.core.naming import Lookup, printable
+from app.core.operations import Operation, all_operations
+from app.core.types import Document
+from app.http.api import Schema
+from app.http.intents import LONGEST_REASON, change_headers, with_key
+from app.http.json import encode
+from app.http.lenient import respell
 from app.http.masking import masked
 from app.http.parser import load
+from app.players.variables.domain import GLOBAL
 
 log = logging.getLogger("quartermaster")
-
-TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it names a zone."
-
-
-class Time(click.ParamType):
-    """A time in ISO 8601; in UTC unless it names a zone."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
-        try:
-            at = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-            return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
-        except (ValueError, OverflowError):
-            self.fail(f"'{value}' is not a time like 2026-01-31 or 2026-01-31T19:00:00Z.")
-
-
-class Guid(click.ParamType):
-    """The id of an item, spell or variable."""
-
-    name = "guid"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        return parse_guid(value) or self.fail(f"'{value}' is not a guid.")
 
 
 def _reason(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -60,11 +45,64 @@ def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent
     return Intent(operation.name, Origin(None, operator(), "cli", reason=reason), arguments)
 
 
-def make(operation: Operation, key: Any, reason: str | None, **given: Any) -> Applied:
+def make(
+    operation: Operation,
+    key: Any,
+    given: Document,
+    reason: str | None,
+    idempotency_key: str | None = None,
+) -> Applied:
     """Execute an operation with the arguments of a command."""
-    args = load(operation.arguments, given) if operation.arguments else {}
-    meant = intent(operation, reason, **operation.history_arguments(args))
+    args: Document = load(operation.arguments or Schema(), given)
+    meant = intent(operation, reason or args.get("reason"), **operation.history_arguments(args))
+    # Without secrets, as by a form: history keeps a fingerprint of the arguments.
+    meant = with_key(meant, idempotency_key, meant.arguments)
     return execution.make(operation, key, args, meant)
+
+
+def _executable() -> dict[str, Operation]:
+    """Return the operations by name; if several kinds have one of that name, by name and kind."""
+    found = [
+        one
+        for one in all_operations()
+        # A note is by an account.
+        if one.name != "note" and (one.run or one.changes_one)
+    ]
+    count = Counter(one.name for one in found)
+    return {f"{one.name}-{one.subject}" if count[one.name] > 1 else one.name: one for one in found}
+
+
+EXECUTABLE = _executable()
+# What the key of an operation is, if not the name or the id of a character or an account.
+KEYS: dict[str, Callable[[str], Any]] = {"role": str, "object": partial(ObjectKey, GLOBAL)}
+
+
+def _named_value(text: str) -> tuple[str, Any]:
+    name, value = text.split("=", 1)
+    return name, json.loads(value) if value.startswith(("[", "{")) else value
+
+
+@click.command()
+@click.argument("name", metavar="OPERATION", type=click.Choice([*EXECUTABLE]))
+@click.argument("key")
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1, type=_named_value)
+@click.option("--idempotency-key", help="Repeated with this key, it is not made again.")
+@reason_option
+@with_appcontext
+def run(name: str, key: str, values: tuple[tuple[str, Any], ...], **about: str | None) -> None:
+    """Execute OPERATION on KEY, and print the answer as JSON.
+
+    KEY is the name or the id of a character, an account, a role or a global variable; - if the
+    arguments name it. The arguments are those of the API; a list or an object is JSON.
+    """
+    operation, given = EXECUTABLE[name], dict(values)
+    typed = respell(operation.arguments, given) if operation.arguments else {}
+    given |= {known: typed[known] for known in given.keys() & typed.keys()}
+    parse = KEYS.get(operation.subject, Lookup.parse)
+    applied = make(operation, None if key == "-" else parse(key), given, **about)
+    report(encode(applied.answer).decode(), f"made the change {name} of {key}")
+    for header in change_headers(applied).items():
+        click.echo(": ".join(header), err=True)
 
 
 def report(output: str, done: str = "") -> None:

@@ -1,20 +1,17 @@
-"""quartermaster role and staff."""
+"""quartermaster staff."""
 
 from __future__ import annotations
 
 from itertools import chain, count
-from typing import Any
 
 import click
 from flask.cli import AppGroup
 
 from app.cli.intents import make, reason_option, report
 from app.core.naming import Lookup, printable
-from app.core.operations import Operation
 from app.core.penalties import BAN
 from app.core.permissions import (
     ADMINISTRATOR,
-    LIMIT_NAMES,
     RIGHTS,
     Permission,
     Rights,
@@ -28,86 +25,26 @@ from app.users.oauth.sign_ins import allow_password
 from app.users.second_factor.management import RESET_SIGN_IN
 from app.users.staff.domain import public_role, public_staff
 from app.users.staff.operations import (
-    CHANGE_ROLE,
     CREATE_ROLE,
     DISABLE_ACCOUNT,
     ENABLE_ACCOUNT,
-    REMOVE_ROLE,
     SET_ROLES,
 )
 from app.users.staff.store import roles
 from app.users.staff.store import staff as accounts
 from app.users.store import RECORD, users
 
-role = AppGroup("role", help="Manage the roles of staff.")
-staff = AppGroup("staff", help="Manage who has which role.")
+staff = AppGroup("staff", help="Look at roles and staff, and help if nobody can sign in.")
 
-LIMITS = dict(
-    zip(LIMIT_NAMES, ("largest-quantity", "items-per-day", "rows-per-batch"), strict=True)
-)
-name_argument = click.argument("name")
 key_argument = click.argument("key", metavar="NAME", type=Lookup.parse)
-permission_option = click.option(
-    "--permission",
-    "Permissions",
-    multiple=True,
-    type=click.Choice([permission.value for permission in Permission]),
-    help="What it may do; repeatable.",
-)
 
 
-def terms_options(command: Any) -> Any:
-    """Add the options that say what a role may do, by the names of its fields."""
-    for field, name in reversed(LIMITS.items()):
-        limit = name.replace("-", " ")
-        option = click.option(
-            f"--{name}", field, type=click.IntRange(1), help=f"Its limit: {limit}."
-        )
-        command = option(command)
-    factor = click.option(
-        "--second-factor", "NeedsSecondFactor", is_flag=True, help="Require a second factor."
-    )
-    return name_argument(reason_option(permission_option(factor(command))))
-
-
-def terms(given: Document) -> Document:
-    """Return what a role may do, from the options of a command."""
-    limits = {field: given.pop(field) for field in LIMITS}
-    permissions = list(given["Permissions"])
-    return {**given, "Permissions": permissions, "Limits": limits if any(limits.values()) else None}
-
-
-@role.command("list")
+@staff.command("roles")
 def list_roles() -> None:
     """Print the roles: name, limits, permissions."""
     for found in map(public_role, roles.all().values()):
         limits = ", ".join(f"{name} {n}" for name, n in found["Limits"].items() if n is not None)
         click.echo(f"{found['Name']}  {limits or 'no limits'}  {' '.join(found['Permissions'])}")
-
-
-@role.command("create")
-@terms_options
-def create_role(name: str, reason: str | None, **given: Any) -> None:
-    """Make a role."""
-    make(CREATE_ROLE, name, reason, Name=name, **terms(given))
-    report(f"Made the role {name}.")
-
-
-@role.command("change")
-@terms_options
-def change_role(name: str, reason: str | None, **given: Any) -> None:
-    """Replace the permissions and limits of a role."""
-    make(CHANGE_ROLE, name, reason, **terms(given))
-    report(f"Changed the role {name}.")
-
-
-@role.command("remove")
-@name_argument
-@reason_option
-def remove_role(name: str, reason: str | None) -> None:
-    """Remove a role. Those who have it lose what it allowed."""
-    make(REMOVE_ROLE, name, reason)
-    report(f"Removed the role {name}.")
 
 
 @staff.command("list")
@@ -117,29 +54,13 @@ def list_staff() -> None:
         click.echo(staff_line(user))
 
 
-@staff.command("roles")
-@key_argument
-@click.argument("names", metavar="[ROLE]...", nargs=-1)
-@reason_option
-def set_roles(key: Lookup, names: tuple[str, ...], reason: str | None) -> None:
-    """Set the roles of a user; without any, remove all."""
-    make_for(SET_ROLES, key, reason, Roles=list(names))
-
-
 @staff.command("disable")
 @key_argument
 @reason_option
 def disable(key: Lookup, reason: str | None) -> None:
     """Disable an account for the console and the API."""
-    make_for(DISABLE_ACCOUNT, key, reason)
-
-
-@staff.command("enable")
-@key_argument
-@reason_option
-def enable(key: Lookup, reason: str | None) -> None:
-    """Enable an account for the console and the API again."""
-    make_for(ENABLE_ACCOUNT, key, reason)
+    make(DISABLE_ACCOUNT, key, {}, reason)
+    report(staff_line(users.get(key, *RECORD)))
 
 
 @staff.command("rescue")
@@ -161,15 +82,15 @@ def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
     if sign_in or email:
         if email:
             require_email(email, "--email")
-        make(RESET_SIGN_IN, key, reason, Email=email)
+        make(RESET_SIGN_IN, key, {"Email": email}, reason)
         report(f"Reset the sign-in of {key}.")
         return
     given, known = role_with_everything(reason), roles.all()
     kept = [held for held in public_staff(found)["Roles"] if held in known and held != given]
-    make(SET_ROLES, key, reason, Roles=[*kept, given])
-    make(LIFT[BAN], key, reason)
+    make(SET_ROLES, key, {"Roles": [*kept, given]}, reason)
+    make(LIFT[BAN], key, {}, reason)
     if found.get("IsDisabled"):
-        make(ENABLE_ACCOUNT, key, reason)
+        make(ENABLE_ACCOUNT, key, {}, reason)
     report(staff_line(users.get(key, *RECORD)))
     if not setting("STAFF_PASSWORDS"):
         allow_password(found["_id"])
@@ -192,16 +113,10 @@ def role_with_everything(reason: str | None) -> str:
             continue
         if not has_all:
             # Without a second factor, its holders reach the page to set one up: way enough.
-            terms = {"Permissions": everything, "NeedsSecondFactor": True}
-            make(CREATE_ROLE, name, reason, Name=name, **terms)
+            terms = {"Name": name, "Permissions": everything, "NeedsSecondFactor": True}
+            make(CREATE_ROLE, name, terms, reason)
         return name
     raise AssertionError("unreachable")
-
-
-def make_for(operation: Operation, key: Lookup, reason: str | None, **given: Any) -> None:
-    """Make a change of an account, and print what it may do now."""
-    make(operation, key, reason, **given)
-    report(staff_line(users.get(key, *RECORD)))
 
 
 def staff_line(user: Document) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from app.core.errors import Conflict, Invalid
+from app.core.errors import Conflict
 from app.core.types import Document
 
 
@@ -19,14 +19,6 @@ class Role(Enum):
     API = "api"
     USERS_QUERY = "users.query"
     USERS_MANAGE = "users.manage"
-
-    @classmethod
-    def parse(cls, text: str) -> Role:
-        try:
-            return cls(text.lower())
-        except ValueError:
-            names = ", ".join(role.value for role in cls)
-            raise Invalid(f"There is no role '{text}'; the roles are {names}.") from None
 
 
 # Each role requires the one before it.

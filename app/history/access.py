@@ -24,11 +24,18 @@ from app.players.store import players
 from app.players.variables.domain import GLOBAL
 from app.users.store import users
 
+
+def make_undo(_: Any, args: Document, meant: Intent) -> Applied:
+    entry = history.get(args["id"])
+    return undo_as(entry, meant._replace(undoes=entry))
+
+
 UNDO = Operation(
     name="undo",
     subject=ANY,
     needs=(Permission.UNDO_OWN,),
     arguments=UndoRowArgs(),
+    run=make_undo,
     inverse=None,
     # The inverse declares the items that it moves.
     moves=no_items,

@@ -66,9 +66,9 @@ def intent(
     recorded = operation.history_arguments(sent)
     meant = Intent(operation.name, origin(otherwise=sent.get("reason")), recorded, undoes=undoes)
     if operation.takes_key:
-        return _with_key(meant, sent)
+        return with_key(meant, sent_key(), sent)
     # Without secrets, which history does not record: an entry has the fingerprint of the arguments.
-    return _with_key(meant, recorded) if _VIA in current_environ() else meant
+    return with_key(meant, sent_key(), recorded) if _VIA in current_environ() else meant
 
 
 def reading_intent(operation: Operation, via: str = "api") -> Intent:
@@ -81,7 +81,7 @@ def reading_intent(operation: Operation, via: str = "api") -> Intent:
 
 def action_intent(kind: str, arguments: dict[str, Any]) -> Intent:
     """Return the intent of a request for an action of the running game."""
-    return _with_key(Intent(kind, origin(), arguments), arguments)
+    return with_key(Intent(kind, origin(), arguments), sent_key(), arguments)
 
 
 def previewed_intent(
@@ -92,8 +92,7 @@ def previewed_intent(
     return Intent(operation.name, origin(is_change=False), recorded, undoes=undoes)
 
 
-def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
-    key = sent_key()
+def with_key(meant: Intent, key: str | None, arguments: dict[str, Any]) -> Intent:
     if key is None:
         return meant
     # Sorted keys: the hash does not depend on the order of the arguments.

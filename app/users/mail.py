@@ -11,7 +11,7 @@ from email.utils import parseaddr
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flask import Flask, render_template, request
+from flask import Flask, has_request_context, render_template, request
 from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app.core import metrics
@@ -118,7 +118,7 @@ class Mailer:
         """Return the address of a page of the console, for a mail with this noun."""
         address = self._config["PUBLIC_URL"]
         if not address:
-            if self._config["ENV"] == "production":
+            if self._config["ENV"] == "production" or not has_request_context():
                 raise PublicUrlNotSet(noun)
             address = request.host_url.rstrip("/")
         return f"{address}/console/{path}"

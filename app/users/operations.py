@@ -98,15 +98,3 @@ RESET_PASSWORD = account_operation(
     requires=(accounts.require_manageable,),
     run=accounts.redeem_reset_code,
 )
-GRANT_ROLE = account_operation(
-    "grant-role",
-    no_undo="quartermaster api revoke takes a role",
-    sentence="Role {Role} granted",
-    needs=None,
-)
-REVOKE_ROLE = account_operation(
-    "revoke-role",
-    no_undo="quartermaster api grant gives a role",
-    sentence="Role {Role} revoked",
-    needs=None,
-)

@@ -1,20 +1,23 @@
 """One declaration, one change: by the API, a form, a row of a batch, a command or an approval."""
 
 import inspect
+import json
 
 import pytest
 
 import config
 from app.approvals.kinds import kinds
 from app.auth.api_keys import new_secret
-from app.cli.accounts import user
+from app.cli.accounts import api, user
+from app.cli.intents import EXECUTABLE, run
 from app.cli.keys import key
-from app.cli.staff import role, staff
+from app.cli.staff import staff
 from app.console.forms.declared import Form
 from app.core.operations import all_operations
 from app.core.permissions import Permission, Role
 from app.users.moderation import LIFT
 from app.users.passwords import Passwords
+from app.users.staff.operations import REVOKE_ROLE
 from tests.applications import service
 from tests.callers import Caller
 from tests.console_table import CONSOLE_DOORS, fields_of
@@ -23,15 +26,12 @@ from tests.endpoint_table import DOORS, ENTRY, OWN_KEY, PASSWORD, SELF, USER, VA
 from tests.factories import make_key, make_role, make_user, with_keys
 from tests.scene import set_scene
 
-GROUPS = {group.name: group for group in (role, staff, user, key)}
-# What commands execute, with the arguments of the command.
+GROUPS = {group.name: group for group in (api, staff, user, key)}
+# What commands of their own execute, with the arguments of the command.
 COMMANDS = {
-    "create-role": ["role", "create", "events", "--permission", "players.read"],
-    "change-role": ["role", "change", "viewer", "--permission", "players.read"],
-    "remove-role": ["role", "remove", "viewer"],
-    "set-roles": ["staff", "roles", USER, "viewer"],
     "disable-account": ["staff", "disable", USER],
-    "enable-account": ["staff", "enable", USER],
+    "grant-role": ["api", "grant", USER, "api"],
+    "revoke-role": ["api", "revoke", USER, "api"],
     "reset-sign-in": ["staff", "rescue", USER, "--sign-in"],
     "reset-second-factor": ["user", "reset-second-factor", USER],
     "erase": ["user", "erase", USER, "--confirm", USER],
@@ -43,12 +43,20 @@ ARGUMENTS = {
     "set-variable": {"variable_id": VALUES["variable"], "value": 1},
     "reset-sign-in": {"Email": ""},
 }
+# The arguments of the command run, where they are not those of the body.
+RUN = {
+    "set-variable": {"variableid": VALUES["variable"], "value": 1},
+    "grant-role": {"Role": "api"},
+    "revoke-role": {"Role": "API"},
+    "revoke-key": {"Id": OWN_KEY},
+    "rotate-key": {"Id": OWN_KEY},
+}
 # What a form needs beside the fields of the table, or instead of them.
 FIELDS = {"change-role": {"ItemsPerDay": ""}, "revoke-key": {"confirm": "own"}}
 # Nobody executes these through a declaration: files, the game, sign-ins and owners do.
 BY_OTHERS = {
-    *("create-by-company", "grant-role", "import", "link-company-account", "renew-recovery-codes"),
-    *("repair", "revoke-role", "set-group-roles", "set-up-second-factor", "unlink-company-account"),
+    *("create-by-company", "import", "link-company-account", "renew-recovery-codes", "repair"),
+    *("set-group-roles", "set-up-second-factor", "unlink-company-account"),
     *("switch-off-second-factor", "use-recovery-code"),
 }
 
@@ -95,6 +103,10 @@ def form_of(app, operation):
     return None
 
 
+def word_of(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def ways_of(app, operation):
     """Yield the ways to execute an operation, each with what does it for somebody and a peer."""
     door = door_of(operation)
@@ -124,6 +136,15 @@ def ways_of(app, operation):
         done = app.test_cli_runner().invoke(GROUPS[group], arguments)
         assert done.exit_code == 0, done.output
 
+    def by_run(*_):
+        name = next(name for name, one in EXECUTABLE.items() if one is operation)
+        given = RUN.get(operation.name, body).items()
+        values = [f"{argument}={word_of(value)}" for argument, value in given]
+        whom = SELF if operation.name in ("revoke-key", "rotate-key") else subject or "-"
+        app.config["PUBLIC_URL"] = "https://qm.example.com"
+        done = app.test_cli_runner().invoke(run, [name, whom, *values])
+        assert done.exit_code == 0, (done.output, done.exception)
+
     def by_approval(somebody, peer):
         wanted = {"Operation": operation.name, "Subject": subject, "Arguments": body}
         asked = somebody("POST v1/approvals", {**wanted, "Reason": "Asked for."}).json["Id"]
@@ -137,6 +158,8 @@ def ways_of(app, operation):
         yield by_row
     if operation.name in COMMANDS:
         yield by_command
+    if operation in EXECUTABLE.values():
+        yield by_run
     if kinds().get(operation.name):
         yield by_approval
 
@@ -158,6 +181,8 @@ def test_every_way_to_execute_an_operation_makes_the_same_change(
         callers = [Caller(client, world.headers(user=one), "/api/", one) for one in people]
         if operation in LIFT.values():
             callers[0](f"POST v1/users/{USER}/admin/{operation.name[2:]}", {"duration": 7})
+        if operation is REVOKE_ROLE:
+            app.test_cli_runner().invoke(api, ["grant", USER, "api"])
         way(*callers)
         (entry,) = db.history.find({"Operation": operation.name, "_id": {"$ne": ENTRY}}).limit(1)
         roots = sorted({change["Path"].partition(".")[0] for change in entry["Changes"]})

@@ -2,22 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import Conflict, Invalid
+from app.core.errors import Conflict
 from app.core.permissions import FLAGS, Role, roles_of, with_role, without_role
 from app.users.domain import NO_POWER
 
 API, QUERY, MANAGE = Role.API, Role.USERS_QUERY, Role.USERS_MANAGE
 powers = st.fixed_dictionaries({flag: st.booleans() for flag in NO_POWER})
-
-
-@pytest.mark.parametrize("name", ["users.query", "Users.Query", "USERS.QUERY"])
-def test_role_names_compare_without_case(name):
-    assert Role.parse(name) is QUERY
-
-
-def test_an_unknown_role_is_told_with_those_that_exist():
-    with pytest.raises(Invalid, match=r"'king'.*api, users\.query, users\.manage"):
-        Role.parse("king")
 
 
 def test_roles_are_granted_from_the_ground_up():

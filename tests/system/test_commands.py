@@ -536,9 +536,10 @@ def test_an_account_is_made_and_gets_roles(quartermaster):
     assert (refused.exit_code, "Nobody could manage staff then" in refused.stderr) == (1, True)
     address = ("--email", "b@example.com", "--password-stdin")
     quartermaster("user", "create", "Boss", *address, stdin="secret\n")
-    quartermaster("staff", "roles", "Boss", "administrator")
+    quartermaster("run", "set-roles", "Boss", 'Roles=["administrator"]')
     assert quartermaster("api", "revoke", "zoë", "users.query").stdout == "zoë: api\n"
-    assert "no role 'king'" in quartermaster("api", "grant", "zoë", "king").stderr
+    refused = quartermaster("api", "grant", "zoë", "king").stderr
+    assert "must be one of api, users.query, users.manage" in refused
 
 
 BAD_ACCOUNTS = [
@@ -594,14 +595,17 @@ def test_an_unusable_uri_is_told_of_without_its_password(monkeypatch):
 def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real_db):
     address = ("--email", "anna@example.com", "--password-stdin")
     quartermaster("user", "create", "anna", *address, stdin="secret")
-    assert "anna: no roles" in quartermaster("staff", "roles", "anna").stdout
-    made = ("role", "create", "events", "--permission", "items.move", "--items-per-day", "7")
-    assert quartermaster(*made).stdout == "Made the role events.\n"
+    terms = ('Permissions=["items.move"]', 'Limits={"ItemsPerDay": 7}')
+    made = ("run", "create-role", "-", "Name=events", *terms)
+    assert json.loads(quartermaster(*made).stdout)["Permissions"] == ["items.move"]
     assert "already a role" in quartermaster(*made).stderr
-    assert "events  ItemsPerDay 7  items.move" in quartermaster("role", "list").stdout
-    quartermaster("role", "change", "events", "--permission", "players.read")
-    assert "anna: events" in quartermaster("staff", "roles", "anna", "events").stdout
-    assert "no role 'king'" in quartermaster("staff", "roles", "anna", "king").stderr
+    assert "events  ItemsPerDay 7  items.move" in quartermaster("staff", "roles").stdout
+    change = ("run", "change-role", "events", 'Permissions=["players.read"]')
+    assert quartermaster(*change).exit_code == 0
+    for name, code in (("events", 0), ("king", 1)):
+        done = quartermaster("run", "set-roles", "anna", f'Roles=["{name}"]')
+        assert (done.exit_code, "no role 'king'" in done.stderr) == (code, bool(code))
+    assert "anna: events" in quartermaster("staff", "list").stdout
     assert "disabled" in quartermaster("staff", "disable", "anna").stdout
     real_db.users.update_one({"Name": "anna"}, {"$set": {"IsBanned": True}})
     assert quartermaster("staff", "rescue", "anna").stdout == "anna: events, administrator\n"
@@ -610,9 +614,38 @@ def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real
     assert real_db.roles.find_one({"_id": "administrator"}) is None
     refused = quartermaster("staff", "disable", "anna").stderr
     assert "Nobody could manage staff then" in refused
-    quartermaster("role", "change", "events", "--permission", "players.read", "--second-factor")
+    assert quartermaster(*change, "NeedsSecondFactor=true").exit_code == 0
     refused = quartermaster("token", "anna").stderr
     assert "requires a second factor: set it up at the console first" in refused
+
+
+def test_an_operation_is_run_once_with_its_key_and_refused_by_a_sentence(quartermaster, real_db):
+    item = guid()
+    real_db.players.insert_one(make_player(Name="Aladric"))
+    give = ("run", "give", "aladric", f"itemid={item}", "quantity=5", "--reason", "Ticket 4711")
+    for replayed in (False, True):
+        done = quartermaster(*give, "--idempotency-key", "order-1")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)
+        assert ("Idempotency-Replayed: true" in done.stderr) == replayed
+    (entry,) = real_db.history.find()
+    assert (entry["Via"], entry["Reason"], entry["By"]["UserId"]) == ("cli", "Ticket 4711", None)
+    assert f"X-History-Id: {entry['_id']}" in done.stderr
+    other = quartermaster(*give[:4], "quantity=6", "--idempotency-key", "order-1")
+    assert (other.exit_code, "Idempotency-Key" in other.stderr) == (1, True)
+    for code, wrong, sentence in (
+        (1, ("give", "aladric", f"itemid={item}", "quantity=many"), "must be a whole number"),
+        (1, ("give", "aladric", f"itemid={item}", "quantity=1", "bankover=true"), "did you mean"),
+        (1, ("take", "aladric", f"itemid={item}", "quantity=99"), "The inventory holds 5"),
+        (1, ("give", "nobody", f"itemid={item}", "quantity=1"), "No player with name 'nobody'."),
+        (2, ("fly", "aladric"), "'give'"),
+        (2, ("give", "aladric", "quantity"), "quantity"),
+    ):
+        refused = quartermaster("run", *wrong)
+        assert (refused.exit_code, sentence in refused.stderr) == (code, True), refused.stderr
+    undo = quartermaster("run", "undo", "-", f"id={entry['_id']}")
+    assert undo.exit_code == 0, undo.output
+    assert real_db.players.find_one()["Inventory"] == {}
 
 
 def test_users_who_have_signed_in_are_imported_again(quartermaster, real_db, tmp_path):

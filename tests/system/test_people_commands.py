@@ -96,8 +96,8 @@ def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db
     assert stored["Budget"]["ItemsPerDay"] == 100
     code, output = quartermaster("key", "list", NAME)
     assert code == 0
-    limits = rf"from 203\.0\.113\.0/24  0 of 100 used today, only {item}\n"
-    assert re.search(rf"{key_id}  shop  items\.move  expires .* UTC  never used  {limits}", output)
+    assert re.search(rf"{key_id}  shop  items\.move  .* UTC  never  .*203\.0\.113\.0/24", output)
+    assert item in output
     assert secret not in output
     code, output = quartermaster("key", "rotate", NAME, "shop", "--overlap", "0")
     assert code == 0

@@ -40,8 +40,9 @@ from app.storage.client import Storage
 from app.storage.schema.collections import init_database, init_for_bulk_load
 from app.users import domain as users
 from app.users.domain import change_power
-from app.users.operations import GRANT_ROLE, REGISTER
+from app.users.operations import REGISTER
 from app.users.passwords import Passwords
+from app.users.staff.operations import GRANT_ROLE
 from app.users.store import Users
 
 DAY = 24 * 3600

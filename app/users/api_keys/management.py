@@ -18,7 +18,7 @@ from app.core.types import Document
 from app.http.masking import masked
 from app.storage.limits import budgets
 from app.users.api_keys.domain import LIFETIME, READS, create, public_keys, rotated, with_keys
-from app.users.api_keys.schemas import KeyArgs, RotateArgs
+from app.users.api_keys.schemas import KeyArgs, RevokeKeyArgs, RotateKeyArgs
 from app.users.oauth.sign_ins import owner
 from app.users.operations import account_operation
 from app.users.staff.domain import require_given
@@ -131,7 +131,7 @@ ROTATE_KEY = account_operation(
     "rotate-key",
     no_undo="rotate the key again instead",
     sentence="Key {Name} rotated",
-    arguments=RotateArgs(),
+    arguments=RotateKeyArgs(),
     requires=(owner,),
     run=rotate_key,
     needs=NEEDS,
@@ -140,6 +140,7 @@ REVOKE_KEY = account_operation(
     "revoke-key",
     no_undo="the secret of the key is not kept",
     sentence="Key {Name} revoked",
+    arguments=RevokeKeyArgs(),
     requires=(owner,),
     run=revoke_key,
     needs=NEEDS,

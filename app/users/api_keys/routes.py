@@ -22,6 +22,7 @@ from app.users.api_keys.schemas import (
     KeyOwnerArgs,
     NewKeySchema,
     RevokedKeySchema,
+    RotateArgs,
 )
 from app.users.oauth.sign_ins import owner
 from app.users.staff.domain import MayNotGive
@@ -61,6 +62,7 @@ def create_user_key(body: Document, args: Document) -> Response:
 
 @change_route(
     *(blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, lacking, not_found),
+    body=RotateArgs(),
     is_body_required=False,
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
@@ -74,7 +76,11 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     return key_response(execute(ROTATE_KEY, whose(args), {"Id": key_id, **body}))
 
 
-@change_route(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found, method="DELETE")
+@change_route(
+    *(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found),
+    method="DELETE",
+    body=None,
+)
 @blp.arguments(KeyOwnerArgs(), location="query")
 def revoke_user_key(args: Document, key_id: str) -> Response:
     """Revoke a key

@@ -145,6 +145,16 @@ class RotateArgs(Schema):
     )
 
 
+class RevokeKeyArgs(Schema):
+    """Which key is revoked."""
+
+    Id = Guid(required=True)
+
+
+class RotateKeyArgs(RotateArgs, RevokeKeyArgs):
+    """Which key is rotated, and how."""
+
+
 class KeySchema(Schema):
     """A key, without its secret."""
 

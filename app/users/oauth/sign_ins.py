@@ -153,7 +153,7 @@ def end_sign_in_of_token(key: Lookup, token: str) -> Document:
 
 def end_all(key: Lookup, _: Document, intent: Intent) -> Applied:
     """End all sign-ins of an account; the answer names it."""
-    user = owner(key)
+    user = users.get(key, "Name")
     key = Lookup.parse(user["_id"])
     applied = users.change(key, ("PasswordVersion",), revoke_tokens, intent)
     callers.forget()
@@ -164,6 +164,7 @@ REVOKE_TOKENS = account_operation(
     "revoke-tokens",
     no_undo="a token that was revoked stays so",
     sentence="Signed out everywhere",
+    requires=(owner,),
     run=end_all,
     needs=(SignedIn.ANYBODY, Permission.USERS_MANAGE),
 )

@@ -19,9 +19,13 @@ from app.core.permissions import (
     RIGHTS,
     KeyAccess,
     Permission,
+    Role,
+    with_role,
+    without_role,
 )
 from app.core.types import Document
 from app.http.context import setting
+from app.users.domain import change_power
 from app.users.operations import account_operation as operation_of_accounts
 from app.users.staff import domain
 from app.users.staff.domain import READS, MayNotGive
@@ -29,6 +33,7 @@ from app.users.staff.invitations import invite, require_invitable
 from app.users.staff.schemas import (
     InviteArgs,
     NewRoleArgs,
+    PowerArgs,
     RoleArgs,
     RolesArgs,
 )
@@ -70,6 +75,11 @@ def prepare_removal(_: Document) -> Prepared:
 def prepare_roles(args: Document) -> Prepared:
     giver = guard.own_rights()
     return _of_peer(partial(domain.set_roles, names=args["Roles"], roles=roles.all(), giver=giver))
+
+
+def prepare_power(args: Document, change: Callable[..., Document]) -> Prepared:
+    change = partial(change, role=Role(args["Role"]))
+    return Prepared(RIGHTS, partial(change_power, change=change))
 
 
 def prepare_disabling(_: Document, is_disabled: bool) -> Prepared:
@@ -170,6 +180,20 @@ INVITE = account_operation(
     arguments=InviteArgs(),
     notice="Mailed {whom} an invitation.",
     takes_key=True,
+)
+# At the command line alone; over HTTP, people are given roles.
+power_operation = partial(account_operation, store=staff, arguments=PowerArgs(), needs=None)
+GRANT_ROLE = power_operation(
+    "grant-role",
+    prepare=partial(prepare_power, change=with_role),
+    no_undo="quartermaster api revoke takes a role",
+    sentence="Role {Role} granted",
+)
+REVOKE_ROLE = power_operation(
+    "revoke-role",
+    prepare=partial(prepare_power, change=without_role),
+    no_undo="quartermaster api grant gives a role",
+    sentence="Role {Role} revoked",
 )
 DISABLE_ACCOUNT = account_operation(
     "disable-account",

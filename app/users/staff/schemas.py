@@ -6,13 +6,15 @@ from typing import Any
 
 from marshmallow import ValidationError, validates
 
-from app.core.permissions import NAMES
+from app.core.permissions import NAMES, Role
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List, Nested, Text
+from app.http.lists import OneOf
 from app.users.schemas import ADDRESS
 from app.users.staff.domain import NAME, NAME_RULE
 
 MOST_ITEMS = 2**31 - 1
+POWER_ROLES = [role.value for role in Role]
 OPTIONAL: dict[str, Any] = {"load_default": None, "allow_none": True}
 
 
@@ -81,6 +83,12 @@ class RolesArgs(Schema):
     """The roles of an account."""
 
     Roles = List(Text(), required=True, example=["support"])
+
+
+class PowerArgs(Schema):
+    """A role of the contract, which is a flag of Power."""
+
+    Role = OneOf(*POWER_ROLES, required=True)
 
 
 class InviteArgs(RolesArgs):

@@ -52,7 +52,7 @@ def missing_power_role(db: Database[Document], name: str) -> str | None:
         return None
     return (
         f"QM_POWER_ROLE is '{name}', and there is no such role: its limits would not apply. Make "
-        "it with quartermaster role create, or name another one."
+        "it with quartermaster run create-role, or name another one."
     )
 
 
