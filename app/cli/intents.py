@@ -78,7 +78,9 @@ KEYS: dict[str, Callable[[str], Any]] = {"role": str, "object": partial(ObjectKe
 
 
 def _named_value(text: str) -> tuple[str, Any]:
-    name, value = text.split("=", 1)
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"'{text}' is not NAME=VALUE.")
     return name, json.loads(value) if value.startswith(("[", "{")) else value
 
 

@@ -639,7 +639,7 @@ def test_an_operation_is_run_once_with_its_key_and_refused_by_a_sentence(quarter
         (1, ("take", "aladric", f"itemid={item}", "quantity=99"), "The inventory holds 5"),
         (1, ("give", "nobody", f"itemid={item}", "quantity=1"), "No player with name 'nobody'."),
         (2, ("fly", "aladric"), "'give'"),
-        (2, ("give", "aladric", "quantity"), "quantity"),
+        (2, ("give", "aladric", "quantity"), "'quantity' is not NAME=VALUE."),
     ):
         refused = quartermaster("run", *wrong)
         assert (refused.exit_code, sentence in refused.stderr) == (code, True), refused.stderr
