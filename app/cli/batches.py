@@ -53,11 +53,11 @@ batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once."
 batch_argument = click.argument("which", metavar="FILE|ID")
 
 
-def _name(text: str) -> str:
+def batch_name(text: str) -> str:
     return masked(load(HEAD, {"Name": text})["Name"])
 
 
-name_option = click.option("--name", default="", type=_name, help="The name of the batch.")
+name_option = click.option("--name", default="", type=batch_name, help="The name of the batch.")
 file_argument = click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )

@@ -31,7 +31,7 @@ STORES: dict[str, Any] = {"player": players, "user": users}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _time(text: str) -> datetime:
+def moment(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text.replace("Z", "+00:00"))
         return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
@@ -40,17 +40,17 @@ def _time(text: str) -> datetime:
         raise click.BadParameter(fault) from None
 
 
-def _guid(text: str) -> str:
-    if guid := parse_guid(text):
-        return guid
+def guid(text: str) -> str:
+    if parsed := parse_guid(text):
+        return parsed
     raise click.BadParameter(f"'{text}' is not a guid.")
 
 
 TYPES: dict[str, Any] = {
     "Operation": click.Choice(operation_names(), case_sensitive=False),
-    "Item": _guid,
-    "From": _time,
-    "To": _time,
+    "Item": guid,
+    "From": moment,
+    "To": moment,
 }
 
 

@@ -77,7 +77,7 @@ EXECUTABLE = _executable()
 KEYS: dict[str, Callable[[str], Any]] = {"role": str, "object": partial(ObjectKey, GLOBAL)}
 
 
-def _named_value(text: str) -> tuple[str, Any]:
+def named_value(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise click.BadParameter(f"'{text}' is not NAME=VALUE.")
@@ -87,7 +87,7 @@ def _named_value(text: str) -> tuple[str, Any]:
 @click.command()
 @click.argument("name", metavar="OPERATION", type=click.Choice([*EXECUTABLE]))
 @click.argument("key")
-@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1, type=_named_value)
+@click.argument("values", metavar="[NAME=VALUE]...", nargs=-1, type=named_value)
 @click.option("--idempotency-key", help="Repeated with this key, it is not made again.")
 @reason_option
 @with_appcontext
