@@ -106,26 +106,6 @@ def differences(db: Database[Document], plans: Plans) -> Iterator[tuple[str, str
         for index in plan.indexes:
             if _definition(index.document) not in there:
                 yield plan.name, f"the index '{index.document['name']}' is missing or different"
-                duplicates = _duplicates(db, plan.name, index.document)
-                yield from ((plan.name, fault) for fault in duplicates)
-
-
-def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the documents that prevent a unique index."""
-    if not index.get("unique"):
-        return
-    fields = [*index["key"]]
-    is_there = {field: {"$exists": True} for field in fields if index.get("sparse")}
-    values = [{"$ifNull": [f"${field}", None]} for field in fields]
-    stages: list[Document] = [
-        {"$match": index.get("partialFilterExpression", is_there)},
-        {"$group": {"_id": values, "ids": {"$push": "$_id"}, "count": {"$sum": 1}}},
-        {"$match": {"count": {"$gt": 1}}},
-    ]
-    with pymongo.timeout(LONG_WORK_SECONDS):
-        for found in db[name].aggregate(stages, allowDiskUse=True):
-            ids = ", ".join(map(str, found["ids"]))
-            yield f"{fields[0]} {found['_id'][0]!r} is shared by {ids}"
 
 
 def validation(plan: CollectionPlan) -> Document:
