@@ -42,15 +42,11 @@ class NamedDocuments(Changes):
         search: str | None = None,
         order: str = "name",
         ascending: bool = True,
-        most: int | None = None,
     ) -> Page:
-        """Return a page of records; with a search text, of those whose name contains it.
-
-        With most, a search counts its total only up to one more than that.
-        """
+        """Return a page of records; with a search text, of those whose name contains it."""
         wanted = self.orders[order, ascending]
         if search:
-            page = self._pages.search(window, wanted, self.record, search, most)
+            page = self._pages.search(window, wanted, self.record, search)
         else:
             page = self._pages.read(window, wanted, self.record)
         return page._replace(values=self._serve(page.values))

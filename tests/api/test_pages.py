@@ -74,23 +74,6 @@ def test_only_a_count_of_many_matches_is_cached(real_storage, real_db, monkeypat
         assert (page.total, len(page.values)) == (min(number, 4), number)
 
 
-@pytest.mark.parametrize(
-    ("order", "ascending"), [("name", True), ("name", False), ("level", False)]
-)
-def test_a_search_that_counts_up_to_a_bound_finds_the_same_pages(
-    real_storage, real_db, order, ascending
-):
-    real_db.players.insert_many(
-        [make_player(Name=f"{'guard' if n % 2 else 'thief'} {n:02}", Level=n) for n in range(60)]
-    )
-    players = Players(real_storage, 0, 0.0)
-    for after, most, total in ((b"", 8, 9), (None, 8, 9), (b"", 30, 30), (b"", 100, 30)):
-        wanted = (Window(0, 5, 5, after), "uard", order, ascending)
-        exact, bounded = players.list(*wanted), players.list(*wanted, most=most)
-        assert (exact.total, bounded.total) == (30, total)
-        assert (exact.values, exact.next) == (bounded.values, bounded.next)
-
-
 class SetClock:
     """A monotonic clock that a test moves on."""
 

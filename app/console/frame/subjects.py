@@ -125,11 +125,11 @@ class Kind(NamedTuple):
             card["Marks"] = marks
         return shown
 
-    def find(self, wanted: Document, size: int, most: int = MOST_COUNTED) -> Page:
-        """Return a page of a list, in which a search counts up to a number."""
+    def find(self, wanted: Document, size: int) -> Page:
+        """Return a page of a list."""
         _, order, ascending = self.orders[wanted["sort"]]
         window = window_of(wanted, size)
-        found: Page = self.store.list(window, search_text(wanted), order, ascending, most=most)
+        found: Page = self.store.list(window, search_text(wanted), order, ascending)
         return found._replace(values=self.cards(found.values))
 
     def former(self, search: str, listed: list[Document]) -> list[Document]:
@@ -231,7 +231,7 @@ USERS = Kind(
 
 
 def total_text(total: int, search: str | None, most: int = MOST_COUNTED) -> str:
-    """Return a total for a page; a search counts only up to a bound."""
+    """Return a total for a page; that of a search is exact only up to a bound."""
     return f"more than {most:,}" if search and total > most else f"{total:,}"
 
 

@@ -162,8 +162,7 @@ COLUMNS = columns(
 ListPage(
     "/players",
     NEEDS,
-    # The list offers a batch for all whom a search has found, so it counts as many.
-    partial(PLAYERS.find, most=MOST_PLAYERS),
+    PLAYERS.find,
     COLUMNS,
     PLAYERS.filters,
     "players/list.html",

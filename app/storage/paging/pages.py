@@ -20,8 +20,6 @@ Fields = Mapping[str, Any]
 NAME_TAILS = "name_tails"
 # How many times the average distance between matches a scan of names may take.
 SCANNED = 4
-# How many names a scan may take if it is unknown how many match.
-MOST_SCANNED = 2000
 # A count of more matches than this is cached like other totals. It would cost a microsecond or two
 # for each of them, again for every page.
 CHEAP_COUNT = 1000
@@ -84,24 +82,18 @@ class Pages:
         """Return the next page of the documents that match a filter, without the total."""
         return self._read_by_keys(0, window, Listing(order, fields, where, index, name))
 
-    def search(
-        self, window: Window, order: Order, fields: Fields, text: str, most: int | None = None
-    ) -> Page:
-        """Return one page of the documents whose name contains a text, both as name keys.
-
-        With most, the total is counted only up to one more than that.
-        """
+    def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
+        """Return one page of the documents whose name contains a text, both as name keys."""
         by_tail = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
-        matching = self._count(text, by_tail, most)
+        matching = self._count(text, by_tail)
         listing = Listing(order, fields, by_tail, NAME_TAILS, text)
-        is_unknown = most is not None and matching > most
         # Whether scanning until enough names match is cheaper than sorting all matches: the scan
         # reads about total / matching names for each match; the sort fetches every match.
         wanted = window.start + window.limit
-        is_common = is_unknown or matching**2 > self._total.get() * wanted
+        is_common = matching**2 > self._total.get() * wanted
         if order.names[0] == "NameKey":
             by_name = listing._replace(where=_like(text), hint=order.held_by)
-            if is_common and self._is_early(by_name, window, None if is_unknown else matching):
+            if is_common and self._is_early(by_name, window, matching):
                 listing = by_name
         elif is_common:
             # The first condition is always true. Without a condition on the leading field, MongoDB
@@ -112,10 +104,8 @@ class Pages:
             return Page(matching, self._read_by_number(window, listing))
         return self._read_by_keys(matching, window, listing)
 
-    def _count(self, text: str, by_tail: Document, most: int | None) -> int:
+    def _count(self, text: str, by_tail: Document) -> int:
         """Count the documents whose name contains a text; a high count may be some seconds old."""
-        if most is not None:
-            return self._collection.count_documents(by_tail, limit=most + 1)
         with self._counts_lock:
             known = self._counts.get(text)
         if known is not None:
@@ -126,19 +116,17 @@ class Pages:
                 self._counts[text] = count
         return count
 
-    def _is_early(self, by_name: Listing, window: Window, matching: int | None) -> bool:
+    def _is_early(self, by_name: Listing, window: Window, matching: int) -> bool:
         """Return whether a short scan of the names finds the whole page.
 
         Names that begin with the text are next to each other, perhaps at the end of the order. If
         a scan of a few times the average distance does not find the page, the scan of all matches
-        costs less. If it is unknown how many match, these are many.
+        costs less.
         """
         wanted = window.start + window.limit + 1
-        scanned = MOST_SCANNED
-        if matching is not None:
-            scanned = SCANNED * wanted * self._total.get() // matching
-            if scanned > matching:
-                return False
+        scanned = SCANNED * wanted * self._total.get() // matching
+        if scanned > matching:
+            return False
         order, where, name = by_name.order, by_name.where, by_name.name
         begun: list[Document] = []
         if window.after:
@@ -147,7 +135,7 @@ class Pages:
         steps = [*begun, {"$sort": dict(order.sort)}, {"$limit": scanned}, {"$match": where}]
         steps += [{"$limit": wanted}, {"$count": "Found"}]
         found = next(iter(self._collection.aggregate(steps, hint=by_name.hint)), {"Found": 0})
-        return bool(found["Found"] >= (wanted if matching is None else min(wanted, matching)))
+        return bool(found["Found"] >= min(wanted, matching))
 
     def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
