@@ -70,7 +70,7 @@ def people(found: Iterable[Document]) -> list[Document]:
             "InvitedUntil": until if until and until > now else None,
             "IsPeer": guard.is_peer(user),
             # What they did this week; None if that was too much to count.
-            "Week": did and did[user["_id"]],
+            "Week": None if did is None else did.get(user["_id"], {"Changes": 0}),
         }
         shown.append({**public_staff(user), **fields})
     return shown
