@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from itertools import product
 
 from app.catalogue.domain import TIME
 from app.core.naming import named_document
@@ -87,53 +86,24 @@ def user_name(index: int) -> str:
 
 
 # The types of items, as the game numbers them.
-EQUIPMENT, CONSUMABLE, CURRENCY, MATERIAL, BAGS = 1, 2, 3, 5, 6
-METALS = "Bronze Iron Steel Silver Mithril Obsidian Adamant Dragonbone".split()
-ARMS = ("Sword, Dagger, War Axe, Mace, Spear, Helm, Chain Mail, Greaves, Gauntlets, Shield").split(
-    ", "
-)
-STRENGTHS = "Minor Lesser Greater Grand Perfect".split()
-BREWS = (
-    "Healing Draught, Mana Draught, Elixir of Strength, Elixir of Haste, Elixir of Insight, "
-    "Tonic of Stone"
-).split(", ")
-FOODS = (
-    "Apple, Honey Cake, Smoked Trout, Venison Stew, Cheese Wheel, Dried Meat, Berry Pie, "
-    "Mushroom Soup, Goat Milk, Spiced Wine, Rye Loaf, Roast Goose, Pear, Turnip Broth, Barley Ale"
-).split(", ")
-HARVEST = (
-    "Copper Ore, Tin Ore, Silver Ore, Mithril Ore, Ash Log, Yew Log, Elder Log, Nightshade, "
-    "Sage, Mandrake, Wolf Pelt, Bear Claw, Spider Silk, Dragon Scale, Salt, Clay, Flax, Beeswax"
-).split(", ")
-# The type of some items, the price of the first, the description of all, and the words of which
-# their names consist.
+EQUIPMENT, CONSUMABLE, CURRENCY, BAGS = 1, 2, 3, 6
+# The type of some items, the price of the first, and their names.
 ITEMS = (
-    (BAGS, 250, "Holds a few things more.", [BAG]),
-    (EQUIPMENT, 40, "Worn by many before, and still good.", GEAR),
-    (EQUIPMENT, 45, "Forged in Ironhill.", METALS, ARMS),
-    (CONSUMABLE, 10, "Shake it before use.", STRENGTHS, BREWS),
-    (CONSUMABLE, 3, "Eaten by the fire, it restores some health.", FOODS),
-    (MATERIAL, 2, "Gathered in the wild.", HARVEST),
-    (CURRENCY, 1, "Found in every pack.", ["Coin"]),
-    (CONSUMABLE, 8, "Found in every pack.", STACKS),
+    (BAGS, 250, [BAG]),
+    (EQUIPMENT, 40, GEAR),
+    (CURRENCY, 1, ["Coin"]),
+    (CONSUMABLE, 8, STACKS),
 )
-# Objects that have little but a name, by type: the words of which their names consist.
-SCHOOLS = "Ember Tide Gale Stone Shadow Sun".split()
-FORMS = "Bolt Ward Nova Mark Step Song Veil".split()
-RANKS = "Young Grey Elder Cursed".split()
-BEASTS = "Wolf Boar Spider Bandit Skeleton Troll Wraith Drake Goblin Golem".split()
-NAMED = (
-    ("spell", SPELLS),
-    ("spell", SCHOOLS, FORMS),
-    ("class", CLASSES),
-    ("map", PLACES),
-    ("npc", RANKS, BEASTS),
-    ("npc", "Innkeeper Blacksmith Alchemist Guard Captain Fisher Librarian Healer".split()),
-    ("quest", ["A Letter for the Captain", "Rats in the Cellar", "The Missing Apprentice"]),
-    ("quest", ["Ashes of", "Bread for"], ["Ravenrock", "Millbrook", "Silverlake"]),
-    ("shop", "Smithy Bakery Apothecary Tailor Jeweller Stable Fletcher Bookshop".split()),
-    ("guildvariable", GUILD_VARIABLES),
-)
+# Objects that have little but a name, by type.
+NAMED = {
+    "spell": SPELLS,
+    "class": CLASSES,
+    "map": PLACES,
+    "npc": "Innkeeper Blacksmith Alchemist Guard Captain Fisher Wolf Bandit Troll Golem".split(),
+    "quest": ["A Letter for the Captain", "Rats in the Cellar", "The Missing Apprentice"],
+    "shop": "Smithy Bakery Apothecary Tailor Jeweller Stable Fletcher Bookshop".split(),
+    "guildvariable": GUILD_VARIABLES,
+}
 LEVELLED = ("spell", "npc", "quest")
 # The global variables, by folder, with their values.
 GLOBALS: dict[str, dict[str, int | bool]] = {
@@ -157,16 +127,16 @@ def _object(kind: str, name: str, **fields: object) -> Document:
 
 
 def _items() -> Iterator[Document]:
-    for kind, price, about, *words in ITEMS:
+    for kind, price, names in ITEMS:
         limit = {"StackLimit": 1} if kind in (EQUIPMENT, BAGS) else {}
-        for rank, name in enumerate(map(" ".join, product(*words)), 1):
-            icon = {"Icon": f"{_text_id(name)}.png", "Description": about}
+        for rank, name in enumerate(names, 1):
+            icon = {"Icon": f"{_text_id(name)}.png", "Description": "Worn, and still good."}
             yield _object("item", name, **icon, ItemType=kind, Price=price * rank, **limit)
 
 
 def _named() -> Iterator[Document]:
-    for kind, *words in NAMED:
-        for rank, name in enumerate(map(" ".join, product(*words)), 1):
+    for kind, names in NAMED.items():
+        for rank, name in enumerate(names, 1):
             level = {"Level": rank} if kind in LEVELLED else {}
             yield _object(kind, name, TextId=_text_id(name), **level)
     yield _object(TIME, "Time", Hour=14, Minute=5, Rate=24, IsSynced=False)
