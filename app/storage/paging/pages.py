@@ -18,8 +18,6 @@ from app.storage.paging.totals import Total
 Fields = Mapping[str, Any]
 
 NAME_TAILS = "name_tails"
-# How many times the average distance between matches a scan of names may take.
-SCANNED = 4
 # A count of more matches than this is cached like other totals. It would cost a microsecond or two
 # for each of them, again for every page.
 CHEAP_COUNT = 1000
@@ -89,19 +87,11 @@ class Pages:
         listing = Listing(order, fields, by_tail, NAME_TAILS, text)
         # Whether scanning until enough names match is cheaper than sorting all matches: the scan
         # reads about total / matching names for each match; the sort fetches every match.
-        wanted = window.start + window.limit
-        is_common = matching**2 > self._total.get() * wanted
-        if order.names[0] == "NameKey":
-            by_name = listing._replace(where=_like(text), hint=order.held_by)
-            if is_common and self._is_early(by_name, window, matching):
-                listing = by_name
-        elif is_common:
+        if matching**2 > self._total.get() * (window.start + window.limit):
             # The first condition is always true. Without a condition on the leading field, MongoDB
             # would scan the index for its order, and fetch each document to test the name.
-            like = {order.names[0]: {"$ne": ""}, **_like(text)}
+            like = {order.names[0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
             listing = listing._replace(where=like, hint=order.held_by)
-        elif window.after is None:
-            return Page(matching, self._read_by_number(window, listing))
         return self._read_by_keys(matching, window, listing)
 
     def _count(self, text: str, by_tail: Document) -> int:
@@ -115,27 +105,6 @@ class Pages:
             with self._counts_lock:
                 self._counts[text] = count
         return count
-
-    def _is_early(self, by_name: Listing, window: Window, matching: int) -> bool:
-        """Return whether a short scan of the names finds the whole page.
-
-        Names that begin with the text are next to each other, perhaps at the end of the order. If
-        a scan of a few times the average distance does not find the page, the scan of all matches
-        costs less.
-        """
-        wanted = window.start + window.limit + 1
-        scanned = SCANNED * wanted * self._total.get() // matching
-        if scanned > matching:
-            return False
-        order, where, name = by_name.order, by_name.where, by_name.name
-        begun: list[Document] = []
-        if window.after:
-            ranges = order.after(window.after, f"{self._collection.name} {name}")
-            begun = [{"$match": {"$or": ranges or [where]}}]
-        steps = [*begun, {"$sort": dict(order.sort)}, {"$limit": scanned}, {"$match": where}]
-        steps += [{"$limit": wanted}, {"$count": "Found"}]
-        found = next(iter(self._collection.aggregate(steps, hint=by_name.hint)), {"Found": 0})
-        return bool(found["Found"] >= min(wanted, matching))
 
     def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
@@ -200,10 +169,6 @@ class Pages:
             return []
         cursor = collection.find(where, fields, sort=list(order.sort)).hint(index)
         return list(cursor.skip(skip).limit(limit))
-
-
-def _like(text: str) -> Document:
-    return {"NameKey": {"$regex": re.escape(text)}}
 
 
 def _within(where: Document, ranges: list[Document], index: str | None) -> Document:
