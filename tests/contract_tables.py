@@ -5,6 +5,7 @@ The arguments of batch rows stay as written where they name the right fields.
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from pathlib import Path
@@ -12,17 +13,20 @@ from pathlib import Path
 from app.core.operations import batch_operations
 from app.core.permissions import OLDER_SCOPES
 from app.http.errors import codes, kinds_of_errors
+from app.players.domain import DEFAULTS, FIELDS
 from config.base import Settings
+from tests.collection_plans import TYPES
 
 ROOT = Path(__file__).parents[1]
 CONTRACT, OPERATING = ROOT / "docs/contract.rst", ROOT / "docs/operating.rst"
-ERRORS = ROOT / "docs/errors.rst"
+ERRORS, COLLECTIONS = ROOT / "docs/errors.rst", ROOT / "docs/collections.rst"
 TABLE = re.compile(
     r"^=+(?:  =+)+\n(?:``Operation``|name) +(arguments|permissions).*\n"
     r"=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n",
     re.M,
 )
 SETTINGS = re.compile(r"^=+  =+  =+\nsetting .*\n(?:=.*\n(?:[^=\n].*\n)*)+", re.M)
+PLAYERS = re.compile(r"(?<=``players``.\n\n)=+(?:  =+)+\n.+\n(?:(?!\n).+\n)+")
 CODES = re.compile(r"^=+  =+\ncode .*\n=+  =+\n(?:.+\n)*?=+  =+\n", re.M)
 # Of errors that Flask answers.
 CAUSES = {
@@ -146,7 +150,35 @@ def operating(text):
     return SETTINGS.sub(drawn(("setting", "default", "meaning"), list(setting_rows())), text)
 
 
+def player_rows(rows):
+    """Return the fields of players in the order of the page, and new ones at the end."""
+    written = {row[0].strip("`"): row for row in rows}
+    for name in {**written, **FIELDS}:
+        field = FIELDS.get(name)
+        row = written.get(name) or [f"``{name}``", "", "", "game", field.about]
+        if field:
+            row[1] = next(type_ for type_, shape in TYPES.items() if shape == field.shape)
+            row[2] = inserted(name, row[2])
+        yield row
+
+
+def inserted(name, written):
+    """Return the value in a new document, as the page has it."""
+    if name not in DEFAULTS:
+        return "no"
+    if written in ("yours", "zeros"):
+        return written
+    return f"``{json.dumps(DEFAULTS[name])}``"
+
+
+def collections(text):
+    """Return docs/collections.rst with the fields of players as the service declares them."""
+    columns = ("field", "type", "on insert", "writes", "meaning")
+    return PLAYERS.sub(lambda table: drawn(columns, player_rows(rows_of(table[0])), 41), text)
+
+
 if __name__ == "__main__":
+    COLLECTIONS.write_text(collections(COLLECTIONS.read_text()))
     OPERATING.write_text(operating(OPERATING.read_text()))
     CONTRACT.write_text(contract(CONTRACT.read_text()))
     ERRORS.write_text(errors(ERRORS.read_text()))

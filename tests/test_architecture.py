@@ -204,7 +204,7 @@ def internal_violations(room, layer, target):
     if layer == "store" and (other in {"http", "auth", "http/openapi"} or other_layer == "schemas"):
         yield "a store knows no HTTP"
     # A record may hold another, and a choice is one of the words of a rule.
-    is_shape = other_layer in ("schemas", "domain")
+    is_shape = other_layer == "schemas" or is_pure_import(target)
     if layer == "schemas" and other not in {"http", "http/openapi", *GROUND} and not is_shape:
         yield f"schemas import {other}"
     # A record that two features serve has one schema, in the room of the feature that stores it.

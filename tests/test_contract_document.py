@@ -2,7 +2,16 @@
 
 import re
 
-from tests.contract_tables import CONTRACT, ERRORS, OPERATING, contract, errors, operating
+from tests.contract_tables import (
+    COLLECTIONS,
+    CONTRACT,
+    ERRORS,
+    OPERATING,
+    collections,
+    contract,
+    errors,
+    operating,
+)
 from tests.openapi_document import OPERATIONS
 
 TEXT = CONTRACT.read_text()
@@ -10,6 +19,7 @@ TEXT = CONTRACT.read_text()
 
 def test_the_tables_are_those_of_the_service():
     assert contract(TEXT) == TEXT, "run make contract"
+    assert collections(COLLECTIONS.read_text()) == COLLECTIONS.read_text(), "run make contract"
     assert errors(ERRORS.read_text()) == ERRORS.read_text(), "run make contract"
     assert operating(OPERATING.read_text()) == OPERATING.read_text(), "run make contract"
 

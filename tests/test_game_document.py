@@ -14,13 +14,12 @@ from app.core.changes import Intent, Origin, new_entry
 from app.core.naming import NIL, named_document
 from app.players import domain as players
 from app.players.items.domain import BAG_SUBJECT
-from app.storage.schema import shapes
 from app.storage.search_fields import history_document
 from app.users import domain as users
 from app.users.passwords import Passwords
 from config.base import Settings
 from tests import name_vectors
-from tests.collection_plans import PLANS
+from tests.collection_plans import NARROWER, PLANS, TYPES
 from tests.factories import NOW, make_bag, make_object, make_user, sha256
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -35,42 +34,6 @@ FIELD = re.compile(
 TYPED = re.compile(r"^``(\w+)``  +([\w ]+?)  +\S", re.M)
 LISTED = re.compile(r"^   \* - ``(\w+)``\n((?:     .*\n)+)", re.M)
 INDEX = re.compile(r"^``(\w+)``  +``(\w+)``  +``([^`]+)``  +(unique|partial|)(?:  |$)", re.M)
-# What the types of the page are as shapes of validators.
-TYPES = {
-    "ObjectId": shapes.STAMP,
-    "guid": shapes.GUID,
-    "text": shapes.TEXT,
-    "text or null": shapes.TEXT_OR_NULL,
-    "int": shapes.INTEGER,
-    "count": shapes.COUNT,
-    "bool": shapes.FLAG,
-    "date": shapes.MOMENT,
-    "date or null": shapes.MOMENT_OR_NULL,
-    "array": shapes.ARRAY,
-    "array of text": shapes.ARRAY,
-    "array of int": shapes.integers(),
-    "5 int": shapes.integers(5),
-    "object": {"bsonType": "object"},
-    "object or null": {"bsonType": ["object", "null"]},
-    "map of slots": players.SLOTS,
-    "map of guid": shapes.map_of(shapes.SLOT_NUMBER, shapes.GUID),
-    "map of variables": shapes.map_of(shapes.GUID["pattern"], players.VARIABLE),
-    "map of notes": shapes.NOTES,
-    "map of keys": users.KEYS,
-    "powers": users.SHAPE["properties"]["Power"],
-    "reset code": users.CODE_SHAPE,
-    "second factor": users.SECOND_FACTOR,
-    "members": PLANS["guilds"].shape["properties"]["Members"],
-    "identity": users.OPENID,
-    "items": PLANS["game_events"].shape["properties"]["Items"],
-    "guid or null": PLANS["game_events"].shape["properties"]["With"],
-    "object type": {"enum": [*OBJECT_TYPES, TIME]},
-}
-# Shapes with bounds of their own.
-NARROWER = {
-    "Quantity": players.SLOT["properties"]["Quantity"],
-    "SlotCount": PLANS["bags"].shape["properties"]["SlotCount"],
-}
 WRITTEN_BY_GAMES = {
     "players": "Players",
     "users": "Users",

@@ -35,3 +35,4 @@ EVENT = "world-1:4711"
 # The name of a game server.
 GAME = "world-1"
 CURSOR_EXAMPLE = "NwAAABBOAAEAAAAQTwABAAAAB1MAZ.q1w2e3r4t5y6u7i8o9p0"
+STATS = "Attack, ability power, defense, magic resist, speed."

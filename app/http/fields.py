@@ -19,7 +19,6 @@ NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
 LINES = re.compile(r"[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*")
 # The SHA-256 of demo, the password of every account in the demo world.
 DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
-STATS = "Attack, ability power, defense, magic resist, speed."
 DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 # Messages are predicates: "The field 'x' " is put before them.
 NO_TIME = "Must be a time like 2026-01-31T12:00:00Z."

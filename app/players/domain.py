@@ -31,6 +31,7 @@ from app.core.naming import (
     parse_guid,
 )
 from app.core.types import Document, whole
+from app.http.examples import CLASS, MAP, STATS
 from app.http.masking import masked
 from app.storage.schema.shapes import (
     ARRAY,
@@ -68,51 +69,56 @@ VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
 
 
 class Field(NamedTuple):
-    """The shape of a stored field, and its default."""
+    """A stored field: the validator, the API and docs/collections.rst have it from here."""
 
     shape: Document
-    default: Any
+    # In the record of a player; None: other endpoints serve the field.
+    example: Any = None
+    # In a new document; ABSENT: the field is optional.
+    default: Any = ABSENT
+    about: str = ""
 
 
 FIELDS = {
-    "ClassId": Field(GUID, NIL),
-    "ClassName": Field(TEXT, ""),
-    "Gender": Field(INTEGER, 0),
-    "Level": Field(COUNT, 1),
-    "Exp": Field(COUNT, 0),
-    "ExperienceToNextLevel": Field(INTEGER, 0),
-    "StatPoints": Field(INTEGER, 0),
-    "Vitals": Field(integers(), [0, 0]),
-    "MaxVitals": Field(integers(), [0, 0]),
-    "BaseStats": Field(integers(5), [0] * 5),
-    "StatPointAllocations": Field(integers(5), [0] * 5),
-    "Equipment": Field(ARRAY, []),
-    "MapId": Field(GUID, NIL),
-    "MapName": Field(TEXT, ""),
-    "X": Field(INTEGER, 0),
-    "Y": Field(INTEGER, 0),
-    "Dir": Field(INTEGER, 0),
-    "Sprite": Field(TEXT, ""),
-    "Face": Field(TEXT, ""),
-    "Online": Field(FLAG, False),
-    "InBank": Field(FLAG, False),
-    "LastOnline": Field(MOMENT_OR_NULL, None),
-    "LastSeen": Field(MOMENT_OR_NULL, None),
-    "PlayTimeSeconds": Field(COUNT, 0),
-    "Inventory": Field(SLOTS, {}),
-    "Bank": Field(SLOTS, {}),
-    "Spells": Field(map_of(SLOT_NUMBER, GUID), {}),
-    "Variables": Field(map_of(GUID["pattern"], VARIABLE), {}),
+    "ClassId": Field(GUID, CLASS, NIL),
+    "ClassName": Field(TEXT, "Ranger", ""),
+    "Gender": Field(INTEGER, 1, 0),
+    "Level": Field(COUNT, 16, 1),
+    "Exp": Field(COUNT, 1425, 0, "Experience gained on this level."),
+    "ExperienceToNextLevel": Field(INTEGER, 1600, 0),
+    "StatPoints": Field(INTEGER, 5, 0, "Not yet allocated."),
+    "Vitals": Field(integers(), [51, 82], [0, 0], "Health, mana."),
+    "MaxVitals": Field(integers(), [272, 126], [0, 0], "Health, mana."),
+    "BaseStats": Field(integers(5), [30, 29, 36, 29, 28], [0] * 5, STATS),
+    "StatPointAllocations": Field(
+        integers(5), [16, 10, 5, 5, 8], [0] * 5, "In the order of BaseStats."
+    ),
+    "Equipment": Field(ARRAY, [4, -1, 7], [], "Worn inventory slots; -1: nothing."),
+    "MapId": Field(GUID, MAP, NIL),
+    "MapName": Field(TEXT, "Goldcrest", ""),
+    "X": Field(INTEGER, 13, 0),
+    "Y": Field(INTEGER, 22, 0),
+    "Dir": Field(INTEGER, 3, 0),
+    "Sprite": Field(TEXT, "ranger_0.png", ""),
+    "Face": Field(TEXT, "ranger.png", ""),
+    "Online": Field(FLAG, False, False, "Only valid while LastSeen is recent."),
+    "InBank": Field(FLAG, False, False),
+    "LastOnline": Field(MOMENT_OR_NULL, "2025-02-19T19:04:21Z", None),
+    "LastSeen": Field(MOMENT_OR_NULL, "2025-02-19T19:04:21Z", None),
+    # The default of this one is the current time.
+    "CreationDate": Field(MOMENT, "2025-01-14T08:09:18Z", None),
+    "PlayTimeSeconds": Field(COUNT, 64006, 0),
+    "Inventory": Field(SLOTS, default={}),
+    "Bank": Field(SLOTS, default={}),
+    "Spells": Field(map_of(SLOT_NUMBER, GUID), default={}),
+    "Variables": Field(map_of(GUID["pattern"], VARIABLE), default={}),
 }
+SHAPES = {name: field.shape for name, field in FIELDS.items()}
+DEFAULTS = {name: field.default for name, field in FIELDS.items() if field.default is not ABSENT}
 SHAPE = changeable(
-    {
-        **NAMED,
-        "UserId": GUID,
-        "CreationDate": MOMENT,
-        **{name: field.shape for name, field in FIELDS.items()},
-    },
-    # Set while the person it belongs to is being erased.
-    {"Notes": NOTES, "FormerNames": ARRAY, "ErasedAt": MOMENT},
+    {**NAMED, "UserId": GUID, **{name: SHAPES[name] for name in DEFAULTS}},
+    # ErasedAt is set while the person it belongs to is being erased.
+    {**SHAPES, "Notes": NOTES, "FormerNames": ARRAY, "ErasedAt": MOMENT},
 )
 # Fields derived from the name and from former names.
 NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")
@@ -272,8 +278,7 @@ def require_name(name: str, setting: Callable[[str], int]) -> None:
 
 def defaults(now: datetime | None) -> Document:
     """Return the default fields of a player; they lack the name and the user."""
-    values = {name: deepcopy(field.default) for name, field in FIELDS.items()}
-    return {**values, "CreationDate": now}
+    return {**deepcopy(DEFAULTS), "CreationDate": now}
 
 
 def public_player(document: Document, online_since: datetime | None) -> Document:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
-from marshmallow import INCLUDE
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from marshmallow import INCLUDE, fields
 
 from app.core.naming import NAME_LENGTH
+from app.core.types import Document
 from app.http.api import Schema
-from app.http.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
-from app.http.fields import NO_CONTROLS, STATS, Flag, Guid, Integer, List, Moment, Text
+from app.http.examples import CLASS, PLAYER, PLAYER_ID, USER_ID
+from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
@@ -16,46 +21,43 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
+from app.players.domain import FIELDS, Field
+from app.storage.schema.shapes import COUNT, FLAG, GUID, INTEGER, MOMENT, MOMENT_OR_NULL, TEXT
+
+# How the values of a type are served.
+SERVED: list[tuple[Document, Callable[..., fields.Field[Any]]]] = [
+    (GUID, partial(Guid, nil=True)),
+    (TEXT, Text),
+    (INTEGER, Integer),
+    (COUNT, partial(Integer, 0)),
+    (FLAG, Flag),
+    (MOMENT, Moment),
+    (MOMENT_OR_NULL, partial(Moment, allow_none=True)),
+]
 
 
-class PlayerSchema(Schema):
+def served(stored: Field) -> fields.Field[Any]:
+    """Return how a schema describes a stored field; an array has integers."""
+    found = (field for shape, field in SERVED if shape == stored.shape)
+    about = {"description": stored.about} if stored.about else {}
+    return next(found, partial(List, Integer()))(example=stored.example, **about)
+
+
+FIELDS_OF_GAME = Schema.from_dict(
+    {
+        "Id": Guid(required=True, example=PLAYER_ID),
+        "Name": Text(required=True, example=PLAYER),
+        "UserId": Guid(required=True, example=USER_ID, description="The account that plays it."),
+        **{name: served(field) for name, field in FIELDS.items() if field.example is not None},
+    }
+)
+
+
+class PlayerSchema(FIELDS_OF_GAME):  # type: ignore[misc, valid-type] # a class
     """A player character, with all further fields that the game stores."""
 
     class Meta:
         unknown = INCLUDE
-
-    Id = Guid(required=True, example=PLAYER_ID)
-    Name = Text(required=True, example=PLAYER)
-    UserId = Guid(required=True, example=USER_ID, description="The account that plays it.")
-    ClassId = Guid(nil=True, example=CLASS)
-    ClassName = Text(example="Ranger")
-    Gender = Integer(example=1)
-    Level = Integer(0, example=16)
-    Exp = Integer(0, example=1425, description="Experience gained on this level.")
-    ExperienceToNextLevel = Integer(example=1600)
-    StatPoints = Integer(example=5, description="Not yet allocated.")
-    Vitals = List(Integer(), example=[51, 82], description="Health, mana.")
-    MaxVitals = List(Integer(), example=[272, 126], description="Health, mana.")
-    BaseStats = List(Integer(), example=[30, 29, 36, 29, 28], description=STATS)
-    StatPointAllocations = List(
-        Integer(), example=[16, 10, 5, 5, 8], description="In the order of BaseStats."
-    )
-    Equipment = List(
-        Integer(), example=[4, -1, 7], description="Worn inventory slots; -1: nothing."
-    )
-    MapId = Guid(nil=True, example=MAP)
-    MapName = Text(example="Goldcrest")
-    X = Integer(example=13)
-    Y = Integer(example=22)
-    Dir = Integer(example=3)
-    Sprite = Text(example="ranger_0.png")
-    Face = Text(example="ranger.png")
-    Online = Flag(example=False, description="Only valid while LastSeen is recent.")
-    InBank = Flag(example=False)
-    LastOnline = Moment(allow_none=True, example="2025-02-19T19:04:21Z")
-    LastSeen = Moment(allow_none=True, example="2025-02-19T19:04:21Z")
-    CreationDate = Moment(example="2025-01-14T08:09:18Z")
-    PlayTimeSeconds = Integer(0, example=64006)
 
 
 PlayerPageSchema = page_of(PlayerSchema)

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.permissions import Role
 from app.game.actions.store import Actions
-from app.players.domain import FIELDS
+from app.players.domain import DEFAULTS
 from tests.applications import service
 from tests.changes import cut_off, entries_of
 from tests.factories import guid, make_player, numbered_guid
@@ -64,7 +64,7 @@ def test_a_new_character_takes_defaults_for_what_is_not_given(put, stored, entri
     assert put(player_id, body, 201) == {"Id": player_id, "Name": "Éloïse", "Version": 1}
     made = stored(player_id)
     expected = {**body, "NameKey": "éloïse", "Version": 1}
-    expected |= {name: field.default for name, field in FIELDS.items() if name != "Level"}
+    expected |= {n: value for n, value in DEFAULTS.items() if n not in ("Level", "CreationDate")}
     assert {name: made[name] for name in expected} == expected
     (entry,) = entries(player_id)
     assert (entry["Operation"], entry["Arguments"]["Fields"]) == ("save", sorted(body))

@@ -4,8 +4,8 @@ from marshmallow.validate import Length, Regexp
 
 from app.game.player_events.domain import WORDS
 from app.http.api import Schema
-from app.http.examples import BAG, EVENT, ITEM, OTHER_PLAYER_ID, PLAYER_ID
-from app.http.fields import STATS, Guid, Integer, List, MaskedText, Moment, Nested, PlainText, Text
+from app.http.examples import BAG, EVENT, ITEM, OTHER_PLAYER_ID, PLAYER_ID, STATS
+from app.http.fields import Guid, Integer, List, MaskedText, Moment, Nested, PlainText, Text
 from app.http.lists import CursorPageSchema, page_of
 from app.players.items.schemas import LONGEST_EVENT_ID, QUANTITY_MAX
 

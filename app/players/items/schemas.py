@@ -8,8 +8,8 @@ from marshmallow.validate import Length
 from app.core.naming import NAME_LENGTH, NIL, parse_guid
 from app.core.types import Document
 from app.http.api import Schema
-from app.http.examples import BAG, BAG_ITEM, EVENT, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID
-from app.http.fields import MESSAGES, STATS, Flag, Guid, Integer, List, Nested, PlainText
+from app.http.examples import BAG, BAG_ITEM, EVENT, ITEM, OTHER_PLAYER, OTHER_PLAYER_ID, STATS
+from app.http.fields import MESSAGES, Flag, Guid, Integer, List, Nested, PlainText
 
 QUANTITY_MAX = 2**31 - 1
 LONGEST_EVENT_ID = 128
