@@ -30,7 +30,7 @@ from app.core.naming import (
     name_key,
     parse_guid,
 )
-from app.core.types import Document, whole
+from app.core.types import Document, value_at, whole
 from app.http.examples import CLASS, MAP, STATS
 from app.http.masking import masked
 from app.storage.schema.shapes import (
@@ -183,12 +183,24 @@ def set_level(player: Document, *, level: int) -> Change:
     return Change(fields, {"Id": player["_id"], **fields})
 
 
-def restore_fields(player: Document, *, changes: list[Document]) -> Change:
-    """Restore the former values of fields, if none has changed since."""
+def restore_fields(
+    player: Document, *, changes: list[Document], changed: type[Conflict] = CharacterChanged
+) -> Change:
+    """Restore the former values of fields, or of keys of maps, if none has changed since."""
+    fields: Document = {}
     for change in changes:
-        if not is_same_value(player.get(change["Path"]), change["After"]):
-            raise CharacterChanged(change["Path"])
-    return Change({change["Path"]: restored(change) for change in changes}, None)
+        field, _, key = change["Path"].partition(".")
+        if not is_same_value(value_at(player, change["Path"]), change["After"]):
+            raise changed(key or field)
+        if not key:
+            fields[field] = restored(change)
+            continue
+        values = fields.setdefault(field, dict(player[field]))
+        values.pop(key, None)
+        # No value of a map is null: null stands for one that was not set.
+        if change["Before"] is not None:
+            values[key] = change["Before"]
+    return Change(fields, None)
 
 
 def ranks(players: Iterable[Document], first: int) -> list[Document]:

@@ -45,20 +45,6 @@ def assign(player: Document, *, variable_id: str, value: Value) -> Change:
     return Change({"Variables": variables}, variable_record(variable_id, value))
 
 
-def undo(player: Document, *, changes: list[Document]) -> Change:
-    """Restore the former value of a variable, if it has not changed since."""
-    variables = dict(player["Variables"])
-    for change in changes:
-        variable = change["Path"].partition(".")[2]
-        if not is_same_value(variables.get(variable), change["After"]):
-            raise ChangedSince(variable)
-        # A variable is never null: null stands for one that was not set.
-        variables.pop(variable, None)
-        if change["Before"] is not None:
-            variables[variable] = change["Before"]
-    return Change({"Variables": variables}, None)
-
-
 def global_value(variable: Document) -> Value:
     """Return the value; 0 if the game has never set it, or if it is invalid."""
     stored = variable.get("Value")

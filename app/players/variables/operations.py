@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from app.catalogue.store import objects
 from app.core.operations import BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
+from app.players.domain import restore_fields
 from app.players.store import players
-from app.players.variables.domain import GLOBAL_READS, assign, assign_global, undo, undo_global
+from app.players.variables.domain import (
+    GLOBAL_READS,
+    ChangedSince,
+    assign,
+    assign_global,
+    undo_global,
+)
 from app.players.variables.schemas import VariableArgs
 
 SET_VARIABLE = Operation(
@@ -17,7 +26,7 @@ SET_VARIABLE = Operation(
     store=players,
     reads=("Variables",),
     rule=assign,
-    inverse=Inverse(fields=("Variables",), rule=undo),
+    inverse=Inverse(fields=("Variables",), rule=partial(restore_fields, changed=ChangedSince)),
     moves=no_items,
     batch=BatchRow(
         order="Set {VariableId} to {Value}",
