@@ -91,7 +91,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.wsgi_app = RequestTracing(  # type: ignore[method-assign] # as Flask documents it
-        app.wsgi_app, app.extensions, app.extensions[SERVICES][Storage].request_scope
+        app.wsgi_app, app.extensions[SERVICES][Storage].request_scope
     )
     address.register(app, app.config["TRUSTED_PROXIES"])
     cors.register(app, app.config["CORS_ORIGINS"])

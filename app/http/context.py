@@ -11,7 +11,6 @@ from flask.sessions import SessionInterface
 from app.core.services import SERVICES as SERVICES
 from app.core.services import Service as Service
 from app.core.services import current as current
-from app.core.services import services_in_use as services_in_use
 
 _EMPTY = cast(dict[str, Any], MappingProxyType({}))  # read-only, because it is shared
 

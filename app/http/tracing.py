@@ -6,7 +6,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from flask import has_request_context, request
 from werkzeug.wsgi import get_path_info
 
 from app.core import metrics
-from app.http.context import SERVICES, current_environ, services_in_use
+from app.http.context import current_environ
 from app.http.masking import MASK, masked
 
 if TYPE_CHECKING:
@@ -60,11 +60,8 @@ class RequestTracing:
     Every request runs in a scope, which limits its use of the database.
     """
 
-    def __init__(
-        self, wsgi_app: WSGIApplication, extensions: Mapping[str, Any], scope: Scope
-    ) -> None:
+    def __init__(self, wsgi_app: WSGIApplication, scope: Scope) -> None:
         self._wsgi_app = wsgi_app
-        self._extensions = extensions
         self._scope = scope
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -77,12 +74,8 @@ class RequestTracing:
             _note_answer(environ, int(status[:3]), time.monotonic() - started)
             return start_response(status, [*headers, (HEADER, environ[_ID])], *error)
 
-        outer = services_in_use.set(self._extensions[SERVICES])
-        try:
-            with self._scope(started, environ[_ID]):
-                return self._wsgi_app(environ, begin_answer)
-        finally:
-            services_in_use.reset(outer)
+        with self._scope(started, environ[_ID]):
+            return self._wsgi_app(environ, begin_answer)
 
 
 def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:

@@ -212,7 +212,7 @@ def test_the_database_knows_how_much_time_is_left(real_db):
 def test_what_needs_no_database_is_served_while_it_hangs(app, client, as_role, monkeypatch):
     places, headers = DatabasePlaces(1, patience=0.0), as_role()
     inner = partial(Flask.wsgi_app, app)
-    traced = RequestTracing(inner, app.extensions, lambda at, _: RequestScope(places, at))
+    traced = RequestTracing(inner, lambda at, _: RequestScope(places, at))
     monkeypatch.setattr(app, "wsgi_app", traced)
     with held(places):
         served = {path: client.get(path).status_code for path in ("/healthz", "/metrics", "/api")}
