@@ -53,7 +53,7 @@ def _change(operation: Operation, key: Key, args: Document) -> Callable[[Intent]
 
     def change(meant: Intent) -> Applied:
         checked = known_objects.checked(operation, args, prepared, meant)
-        return operation.documents.change(key, *checked)
+        return operation.store.change(key, *checked)
 
     return change
 
@@ -62,7 +62,7 @@ def preview(operation: Operation, key: Key, args: Document) -> Document:
     """Return the entry that a change would have, without making the change."""
     prepared = operation.prepare_change(args)
     checked = known_objects.checked(operation, args, prepared, previewed_intent(operation, args))
-    return operation.documents.preview(key, *checked)
+    return operation.store.preview(key, *checked)
 
 
 def change_route(

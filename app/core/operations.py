@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from app.core.changes import Applied, Change, Intent, Rule
 from app.core.errors import QuartermasterError
@@ -44,16 +44,6 @@ Preview = Callable[[Key, Document, Intent], list[Document]]
 # The number of items that are moved, by item id. A text means unknown, and names the change: a key
 # with a budget and a person with a limit are then refused. None: the change moves no items.
 Moved = Mapping[str, int] | str | None
-
-
-class Store(Protocol):
-    """Changes the documents of one kind."""
-
-    def change(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied: ...
-
-    def preview(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document: ...
-
-    def find_earlier(self, key: Key, intent: Intent) -> Applied | None: ...
 
 
 def no_items(_: Any) -> Moved:
@@ -150,8 +140,8 @@ class Operation:
     inverse: Inverse | OwnInverse | NotUndoable | None
     # The items that it moves.
     moves: Callable[[Document], Moved]
-    # If it changes one document: the store of the document, what is read of it, and the rule.
-    store: Store | None = None
+    # If it changes one document: its store, a Changes; what is read of it; and the rule.
+    store: Any = None
     reads: tuple[str, ...] = ()
     rule: Callable[..., Change] | None = None
     # What prepares the change instead, if the arguments must be checked or completed before.
@@ -207,13 +197,6 @@ class Operation:
     def changes_one(self) -> bool:
         """Whether it changes one document, by a rule."""
         return bool(self.prepare or self.rule)
-
-    @property
-    def documents(self) -> Store:
-        """The store of the document that it changes."""
-        if self.store is None:
-            raise IncompleteOperation(f"The operation '{self.name}' has no store.")
-        return self.store
 
     @property
     def counts_items(self) -> bool:

@@ -11,7 +11,7 @@ from app.auth.spending import spend
 from app.catalogue.store import ObjectKey, objects
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
-from app.core.operations import ANY, BatchRow, Operation, OwnInverse, Store, no_items
+from app.core.operations import ANY, BatchRow, Operation, OwnInverse, no_items
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -22,6 +22,7 @@ from app.http.cursors import cursors
 from app.http.intents import intent, previewed_intent
 from app.players.store import players
 from app.players.variables.domain import GLOBAL
+from app.storage.changes import Changes
 from app.users.store import users
 
 
@@ -138,7 +139,7 @@ def undo_as(entry: Document, meant: Intent) -> Applied:
     return store.change(key, *inverse.prepared(entry["Changes"], meant), meant)
 
 
-def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
+def _subject_of(entry: Document) -> tuple[Changes, Lookup | ObjectKey]:
     """Return the subject of an entry: the store that changes it, and its key."""
     kind, id_ = entry["Subject"]["Kind"], entry["Subject"]["Id"]
     if kind == "object":
