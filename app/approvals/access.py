@@ -8,7 +8,6 @@ from functools import partial
 from app.approvals import kinds
 from app.approvals.domain import (
     AlreadyDecided,
-    ApprovalNotFound,
     AskerMayNot,
     AskerNeedsRole,
     NotYours,
@@ -23,7 +22,7 @@ from app.auth import guard
 from app.auth.callers import Caller, CallerGone, callers
 from app.auth.spending import OverLimit, OverOwnLimit, spend
 from app.core.changes import Applied, Intent, Origin
-from app.core.errors import Forbidden, Invalid, PermissionMissing
+from app.core.errors import Forbidden, Invalid, NotFound, PermissionMissing
 from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -83,7 +82,7 @@ def visible_request(id_: str) -> Document:
     request, caller = approvals.get(id_), guard.caller()
     is_hidden = request["Subject"]["Kind"] in hidden_kinds()
     if not _is_by(request, caller) and (is_hidden or not caller.may(Permission.APPROVE)):
-        raise ApprovalNotFound(id_)
+        raise NotFound("approval", id_)
     return request
 
 
@@ -214,7 +213,5 @@ def _require_asker(request: Document) -> None:
         raise AskerMayNot(f"they lack the permission '{error.permission}'") from None
     except CallerGone as error:
         raise AskerMayNot(str(error)) from None
-    except AskerNeedsRole:
-        raise AskerMayNot("they have no role of staff") from None
     except Forbidden:
         raise AskerMayNot("it needs rights that they do not have") from None

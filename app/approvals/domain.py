@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from app.core.errors import Conflict, Forbidden, NotFound
+from app.core.errors import Conflict, Forbidden
 from app.core.types import Document
 
 # After this time, nobody can decide on a request any more.
@@ -17,15 +17,6 @@ STATES = ("waiting", "done", "declined", "withdrawn", "ended")
 LISTS = {"waiting": ("waiting",), "decided": ("done", "declined", "withdrawn")}
 SERVED = ("State", "At", "EndsAt", "Operation", "Subject", "Arguments", "By", "Reason")
 PLAN, DECIDED = ("Plan", "PlanNumber"), ("DecidedBy", "DecidedAt", "Why", "Entry")
-
-
-class ApprovalNotFound(NotFound):
-    """There is no such request, or the caller may not see it."""
-
-    code = "NOT_FOUND"
-
-    def __init__(self, id_: str) -> None:
-        super().__init__("approval", id_)
 
 
 class AskerNeedsRole(Forbidden):

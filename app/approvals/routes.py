@@ -9,7 +9,6 @@ from flask import Response
 from app.approvals import access
 from app.approvals.domain import (
     AlreadyDecided,
-    ApprovalNotFound,
     AskerMayNot,
     NotYours,
     OwnRequest,
@@ -46,7 +45,7 @@ read = partial(read_route, blp)
 # A request is made and decided by people, who see what they do.
 ASKS = (SignedIn.ANYBODY, KeyAccess.NONE)
 DECIDES = (Permission.APPROVE, KeyAccess.NONE)
-UNKNOWN = ApprovalNotFound(BATCH)
+UNKNOWN = NotFound("approval", BATCH)
 DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
 
 
@@ -60,7 +59,6 @@ def served(request: Document) -> Document:
     *ASKS,
     args=AskArgs(),
     method="POST",
-    is_body_required=True,
     refuses=(NotFound("player", PLAYER), TooManyWaiting()),
 )
 @blp.idempotent
@@ -123,7 +121,6 @@ def approve_request(args: Document, request_id: str) -> Response:
     *DECIDES,
     args=DeclineArgs(),
     method="POST",
-    is_body_required=True,
     refuses=DECIDED,
 )
 def decline_request(args: Document, request_id: str) -> Document:

@@ -19,13 +19,12 @@ from app.approvals.domain import (
     LIFETIME,
     LISTS,
     MOST_WAITING,
-    ApprovalNotFound,
     TooManyWaiting,
     is_same,
     without_address,
 )
 from app.core.changes import changed_at
-from app.core.errors import KeyReused
+from app.core.errors import KeyReused, NotFound
 from app.core.paging import CursorPage
 from app.core.services import current
 from app.core.types import Document
@@ -117,7 +116,7 @@ class Approvals:
     def get(self, request_id: str) -> Document:
         found = self._approvals.find_one({"_id": request_id})
         if found is None:
-            raise ApprovalNotFound(request_id)
+            raise NotFound("approval", request_id)
         return self._current(found)
 
     def _current(self, request: Document) -> Document:

@@ -79,11 +79,10 @@ def change_route(
     """Declare a route that executes an operation: path, access, arguments and response.
 
     Without the name of a view and its documentation, this is a decorator for a view. Options
-    override the declaration of the operation: body (a schema or None), whether the body is
-    required, and needs. Other options describe the response.
+    override the declaration of the operation: body (a schema or None) and needs. Other options
+    describe the response.
     """
     body = options.pop("body", operation.arguments)
-    is_required = options.pop("is_body_required", True)
     needs = options.pop("needs", operation.needs)
     if needs is None:
         raise IncompleteOperation(f"'{operation.name}' is for the command line: it has no route.")
@@ -95,7 +94,7 @@ def change_route(
         view = blueprint.sends("Warning")(view) if operation.needs_object else view
         view = blueprint.refuses(*refusals, *_own_refusals(operation))(view)
         view = blueprint.documents_response(200, schema, **options)(view)
-        view = blueprint.arguments(body, required=is_required)(view) if body else view
+        view = blueprint.arguments(body)(view) if body else view
         route: Callable[[View], View] = blueprint.route(path, methods=[method])
         return route(guard.required(*needs)(view))
 

@@ -32,12 +32,11 @@ def read_route(
     """Declare a view without an operation. It returns the body or a complete response.
 
     Arguments come from the query string, or from the body if the method is not GET. A view with a
-    successor is deprecated. Options describe the response and whether the body is required.
+    successor is deprecated. Options describe the response.
     """
-    is_required = options.pop("is_body_required", False)
     link = {"Link": f'<{successor}>; rel="successor-version"'}
     headers = {"Deprecation": DEPRECATED_SINCE, **link} if successor else None
-    place = {"location": "query"} if method == "GET" else {"required": is_required}
+    location = "query" if method == "GET" else "json"
 
     def decorator(view: View) -> View:
         @functools.wraps(view)
@@ -48,7 +47,7 @@ def read_route(
         found = blueprint.refuses(*refuses)(respond)
         found = blueprint.doc(deprecated=True)(found) if successor else found
         found = blueprint.documents_response(200, schema, **options)(found)
-        found = blueprint.arguments(args, **place)(found) if args else found
+        found = blueprint.arguments(args, location=location)(found) if args else found
         declared: View = blueprint.route(path, methods=[method])(guard.required(*needs)(found))
         return declared
 

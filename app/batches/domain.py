@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.core.errors import Conflict, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
+from app.core.errors import Conflict, Invalid, KeyReused, QuartermasterError, Unavailable
 from app.core.operations import batch_operations
 from app.core.texts import Names, count_text, name_of, sentence, short_text
 from app.core.types import Document
@@ -27,15 +27,6 @@ ROW = ("Player", "Subject", "Operation", "Verdict", "Why", "Warning", "Version",
 MOST_KINDS = 20
 # Why a row is refused whose key another row has used.
 RETRIED = "Another row or batch has already carried out this row."
-
-
-class BatchNotFound(NotFound):
-    """The batch does not exist, or has expired."""
-
-    code = "NOT_FOUND"
-
-    def __init__(self, batch_id: str) -> None:
-        super().__init__("batch", batch_id)
 
 
 class StillPlanning(Conflict):

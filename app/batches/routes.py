@@ -13,7 +13,6 @@ from app.auth.views import read_route
 from app.batches import access, planning
 from app.batches.domain import (
     AllDone,
-    BatchNotFound,
     Cancelled,
     NotEnded,
     NothingLeft,
@@ -49,7 +48,7 @@ from app.http.parser import is_json
 from app.http.uploads import upload
 
 ABOUT = "Many changes at once: plan, review, run and undo them."
-UNKNOWN = BatchNotFound(BATCH)
+UNKNOWN = NotFound("batch", BATCH)
 OVER_BUDGET = OverBudget("shop", "a batch is not for a key with a budget", "Budget")
 
 blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=ABOUT)

@@ -23,7 +23,6 @@ from app.batches.domain import (
     OPEN,
     PROGRESS,
     AllDone,
-    BatchNotFound,
     Cancelled,
     NotEnded,
     NotPlanned,
@@ -37,7 +36,7 @@ from app.batches.domain import (
     row_id,
 )
 from app.core import metrics
-from app.core.errors import Busy, Conflict, KeyReused
+from app.core.errors import Busy, Conflict, KeyReused, NotFound
 from app.core.paging import CursorPage
 from app.core.services import current
 from app.core.types import Document
@@ -253,7 +252,7 @@ class Batches:
         """Return a batch, or raise the refusal for its state."""
         batch = self._batches.find_one({"_id": batch_id})
         if batch is None:
-            raise BatchNotFound(batch_id)
+            raise NotFound("batch", batch_id)
         if refusal := refusals.get(batch["State"]):
             raise refusal
         return batch

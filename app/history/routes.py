@@ -80,7 +80,6 @@ def get_history_entry(entry_id: str) -> Document:
     Spent(3, ITEM, 5),
     ChangedSince(ITEM),
     body=UndoArgs(),
-    is_body_required=False,
 )
 def undo_change(args: Document, entry_id: str) -> Response:
     """Undo a change

@@ -84,6 +84,11 @@ class Blueprint(flask_smorest.Blueprint):
     documents_response = flask_smorest.Blueprint.response
     documents_alternative = flask_smorest.Blueprint.alt_response
 
+    def arguments(self, schema: Schema, **options: Any) -> Any:
+        """As flask-smorest's, but a body is required only if one of its fields is."""
+        is_required = any(field.required for field in schema.fields.values())
+        return super().arguments(schema, required=is_required, **options)
+
     def documents_body(self, schema: Schema) -> Callable[[View], View]:
         """Document a body that the view reads itself.
 

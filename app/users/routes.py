@@ -132,7 +132,6 @@ def register_user(args: Document) -> Response:
     Permission.USERS_CHANGE,
     args=PasswordArgs(),
     method="POST",
-    is_body_required=True,
     refuses=(WrongPassword(), locked),
     example={"Message": "Password Correct"},
 )

@@ -196,8 +196,7 @@ def test_a_file_of_json_may_hold_its_name_and_its_reason(staff, players, db):
 NO_FILES = {
     **dict.fromkeys((b"", b" \r\n"), "Choose a file"),
     b"Player,Operation\r\n": "A batch has at least one row.",
-    b"Player,Operation\r\n\xff\xfe,give\r\n": "The file is not UTF-8.",
-    b"PK\x03\x04\x14\x00\x06\x00": "The file is a spreadsheet: save it as CSV",
+    b"Player,Operation\r\n\xff\xfe,give\r\n": "The file is not UTF-8: save a spreadsheet as CSV",
     b"a," * 100_000: "A line of the file has more than 131,072 characters.",
     b'{"Rows": [': "not valid JSON",
     b"[]": "must be a JSON object",

@@ -124,7 +124,7 @@ def ask_route(
         view = blueprint.documents_alternative(
             202, schema=ActionUnderWaySchema, description="Not answered yet."
         )(view)
-        facts = {"args": args, "method": "POST", "is_body_required": True, **answer}
+        facts = {"args": args, "method": "POST", **answer}
         return read_route(blueprint, path, schema, *needs, **facts)(view)
 
     return decorator
@@ -275,7 +275,6 @@ def get_action(action_id: str) -> Document:
     Permission.GAME_ACT,
     args=LetterArgs(),
     method="POST",
-    is_body_required=True,
     example=LETTER_EXAMPLE,
 )
 @of_players.idempotent

@@ -39,7 +39,6 @@ of_players = Blueprint("PlayerEvents", __name__, url_prefix="/api/v1/players", g
     Permission.GAME_ACT,
     args=ReportEventsArgs(),
     method="POST",
-    is_body_required=True,
     refuses=(OverBudget("shop", f"{REPORTING} is not for a key with a budget", "Budget"),),
 )
 def report_events(args: Document) -> Document:

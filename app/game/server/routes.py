@@ -62,7 +62,6 @@ of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", g
     WasDeleted(),
     WasErased(),
     method="PUT",
-    is_body_required=False,
 )
 @of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
 def save_player(args: Document, player_id: Lookup) -> Response:
@@ -85,7 +84,6 @@ def save_player(args: Document, player_id: Lookup) -> Response:
     Permission.GAME_ACT,
     args=SaveManyArgs(),
     method="PUT",
-    is_body_required=True,
     refuses=(NO_BUDGET,),
 )
 @of_players.idempotent
@@ -122,7 +120,6 @@ def report_online(args: Document) -> Document:
     Permission.GAME_ACT,
     args=TakeActionsArgs(),
     method="POST",
-    is_body_required=True,
     example={"Values": [{**LETTER_EXAMPLE, "State": "taken", "Taken": DONE_AT, "TakenBy": GAME}]},
 )
 def take_actions(args: Document) -> Document:
@@ -149,7 +146,6 @@ def take_actions(args: Document) -> Document:
     Permission.GAME_ACT,
     args=AnswerArgs(),
     method="POST",
-    is_body_required=True,
     refuses=(
         ActionNotFound(ACTION),
         NotTaken(ACTION, GAME),

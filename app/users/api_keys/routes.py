@@ -63,7 +63,6 @@ def create_user_key(body: Document, args: Document) -> Response:
 @change_route(
     *(blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, lacking, not_found),
     body=RotateArgs(),
-    is_body_required=False,
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
 def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
