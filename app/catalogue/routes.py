@@ -76,7 +76,7 @@ def list_objects_by_body(args: Document, type_name: str) -> Document:
     return legacy_list(args, list_entries)
 
 
-@blp.route(f"{OF_TYPE}/names", methods=["POST"], is_documented=False)
+@blp.alias("POST", f"{OF_TYPE}/names")
 @read(f"{OF_TYPE}/names", NAMES, Permission.PLAYERS_READ, KeyAccess.ANY, refuses=(unknown_type,))
 def list_object_names(type_name: str) -> Document:
     """Get the names of all objects of a type

@@ -162,9 +162,9 @@ def list_user_addresses(args: Document, user_key: Lookup) -> Document:
     return paged_list(args, lambda window: activity.sign_ins(user_id, window))
 
 
-@logs.route("/chat", methods=["GET"], is_documented=False)
-@logs.route("/pm", methods=["GET"], is_documented=False)
-@logs.route("/guild/<guild>/activity", methods=["GET"], is_documented=False)
+@logs.alias("GET", "/chat")
+@logs.alias("GET", "/pm")
+@logs.alias("GET", "/guild/<guild>/activity")
 @read_route(logs, "/trade", ActivityPageSchema, Permission.HISTORY_READ, args=PageNumberArgs())
 def list_trades(args: Document, **_: str) -> Document:
     """List trades

@@ -60,25 +60,24 @@ class Blueprint(flask_smorest.Blueprint):
         self._group = group or self.name
 
     def add_url_rule(
-        self,
-        rule: str,
-        endpoint: str | None = None,
-        view_func: Any = None,
-        *,
-        is_documented: bool = True,
-        **options: Any,
+        self, rule: str, endpoint: str | None = None, view_func: Any = None, **options: Any
     ) -> None:
         if not hasattr(view_func, "access"):
             raise UnguardedView(
                 f"{self.name}: the view of {rule} needs a role decorator below its route."
             )
-        if is_documented:
-            options["tags"] = [self._group]
-            super().add_url_rule(rule, endpoint, view_func, **options)
-        else:
-            # An alias of a path; if documented, it would be a second operation.
-            alias = f"{view_func.__name__}_alias"
-            flask.Blueprint.add_url_rule(self, rule, alias, view_func, methods=options["methods"])
+        options["tags"] = [self._group]
+        super().add_url_rule(rule, endpoint, view_func, **options)
+
+    def alias(self, method: str, path: str) -> Callable[[View], View]:
+        """Serve a view in a second way; if documented, that would be a second operation."""
+
+        def decorator(view: View) -> View:
+            name = f"{view.__name__}_alias"
+            flask.Blueprint.add_url_rule(self, path, name, view, methods=[method])
+            return view
+
+        return decorator
 
     # Views return complete responses: flask-smorest only documents them, and serialises nothing.
     documents_response = flask_smorest.Blueprint.response

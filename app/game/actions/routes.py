@@ -165,7 +165,7 @@ for order in ORDERS:
     add_view(order, of_users, "/<lookup:key>", user_subject, character, USER, needed)
 
 
-@blp.route("/chat", methods=["POST"], is_documented=False)
+@blp.alias("POST", "/chat")
 @ask_route(blp, "/chat/global", SaidSchema, Permission.GAME_ACT, args=ChatArgs())
 def say_to_everybody(args: Document) -> Response:
     """Send a chat message to everybody

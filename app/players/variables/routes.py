@@ -122,7 +122,7 @@ def list_global_variables_by_page(args: Document) -> Document:
     return paged_list(args, read_page)
 
 
-@of_game.route("", methods=["POST"], is_documented=False)
+@of_game.alias("POST", "")
 @read_route(
     of_game,
     "/global",
@@ -140,7 +140,7 @@ def list_global_variables(args: Document) -> Document:
     return legacy_list(args, read_page)
 
 
-@of_game.route("/<guid:global_id>", methods=["GET"], is_documented=False)
+@of_game.alias("GET", "/<guid:global_id>")
 @read_route(
     of_game,
     "/global/<global_id>",
@@ -157,7 +157,7 @@ def get_global_variable(global_id: str) -> Document:
     return global_variable_record(objects.get(GLOBAL, global_id))
 
 
-@of_game.route("/<guid:global_id>/value", methods=["GET"], is_documented=False)
+@of_game.alias("GET", "/<guid:global_id>/value")
 @read_route(
     of_game,
     "/global/<global_id>/value",
@@ -174,7 +174,7 @@ def get_global_variable_value(global_id: str) -> Document:
     return {"value": global_value(objects.get(GLOBAL, global_id))}
 
 
-@of_game.route("/<guid:global_id>", methods=["POST"], is_documented=False)
+@of_game.alias("POST", "/<guid:global_id>")
 @change_route(
     of_game,
     SET_GLOBAL_VARIABLE,

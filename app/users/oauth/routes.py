@@ -90,7 +90,7 @@ def create_token(args: Document) -> Response:
     return json_response(body, headers={"Cache-Control": "no-store"})
 
 
-@blp.route("/tokens/<lookup:account>", methods=["DELETE"], is_documented=False)
+@blp.alias("DELETE", "/tokens/<lookup:account>")
 @change_route(
     blp, REVOKE_TOKENS, "/token/<lookup:account>", RevokedUserSchema, not_manager, method="DELETE"
 )
@@ -137,7 +137,7 @@ def end_user_sign_in(account: Lookup, sign_in_id: str) -> Document:
     return {"username": user["Name"], "Id": sign_in_id}
 
 
-@blp.route("/tokens/<lookup:account>/<token_id>", methods=["DELETE"], is_documented=False)
+@blp.alias("DELETE", "/tokens/<lookup:account>/<token_id>")
 @read_route(
     blp,
     "/token/<lookup:account>/<token_id>",
