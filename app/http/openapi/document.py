@@ -10,6 +10,7 @@ import flask_smorest
 from flask import Flask
 from flask_smorest.spec.plugins import FlaskPlugin
 
+from app.core.changes import ABSENT
 from app.core.errors import QuartermasterError
 from app.core.types import Document
 from app.http.api import REPLAYED, Blueprint, FailureSchema
@@ -89,10 +90,10 @@ def _complete(
     bodies = list(operation.get("requestBody", {}).get("content", {}).values())
     responses = {s: body for s, body in operation["responses"].items() if "content" in body}
     successes = [body["content"][JSON] for status, body in responses.items() if status < "3"]
-    for media in (*bodies, *successes):
-        media.setdefault("example", _example(media["schema"], schemas))
+    for media in bodies:
+        media.setdefault("example", _example(media["schema"], schemas, is_answer=False))
     for media in successes:
-        _require_all(media["schema"], schemas)
+        media.setdefault("example", _example(media["schema"], schemas, is_answer=True))
 
     sent = {parameter["name"] for parameter in parameters}
     for body in bodies:
@@ -140,30 +141,21 @@ def _access(view: Any) -> str:
     return f"Roles: {', '.join(f'`{role}`' for role in view.access)}. {of_keys}"
 
 
-def _example(schema: Document, schemas: Document) -> Any:
-    """Compose the example of a schema from the examples of its properties."""
-    schema = _resolve(schema, schemas)
-    if "example" in schema:
-        return schema["example"]
-    if schema.get("type") == "array":
-        return [_example(schema["items"], schemas)]
-    properties = schema.get("properties", {})
-    return {
-        name: _example(inner, schemas)
-        for name, inner in properties.items()
-        if "example" in inner or "$ref" in inner or inner.get("type") == "array"
-    }
+def _example(schema: Document, schemas: Document, is_answer: bool) -> Any:
+    """Compose the example of a schema from those of its parts; ABSENT if it has none.
 
-
-def _require_all(schema: Document, schemas: Document) -> None:
-    """Mark every property of a response as required, except Next, which not all pages have."""
+    Every property of an answer is marked as required, except Next, which not all pages have.
+    """
     schema = _resolve(schema, schemas)
     if schema.get("type") == "array":
-        _require_all(schema["items"], schemas)
-    elif "properties" in schema:
-        schema["required"] = [name for name in schema["properties"] if name != "Next"]
-        for inner in schema["properties"].values():
-            _require_all(inner, schemas)
+        composed: Any = [_example(schema["items"], schemas, is_answer)]
+    else:
+        parts = schema.get("properties", {})
+        if is_answer and parts:
+            schema["required"] = [name for name in parts if name != "Next"]
+        found = {name: _example(part, schemas, is_answer) for name, part in parts.items()}
+        composed = {name: value for name, value in found.items() if value is not ABSENT} or ABSENT
+    return schema.get("example", composed)
 
 
 def _resolve(schema: Document, schemas: Document) -> Document:
