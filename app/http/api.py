@@ -21,6 +21,8 @@ REPLAYED = "Idempotency-Replayed"
 class Schema(marshmallow.Schema):
     """The base of all schemas."""
 
+    error_messages = {"unknown": "Is unknown."}
+
     class Meta:
         unknown = marshmallow.RAISE
 

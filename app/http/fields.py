@@ -170,6 +170,8 @@ class Object(Described, fields.Dict):
 class Nested(Described, fields.Nested):
     """An object with the fields of a schema."""
 
+    default_error_messages = {"type": "Must be an object."}
+
 
 class Raw(Described, fields.Raw):
     """Any value."""

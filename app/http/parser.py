@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from typing import Any, Literal, NoReturn
 import orjson
 from flask import Request, current_app, request
 from marshmallow import EXCLUDE, Schema, ValidationError
-from marshmallow.fields import Nested
 from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 from werkzeug.formparser import FormDataParser
@@ -28,8 +26,6 @@ from app.http.lenient import (
     without_unusable,
 )
 
-# marshmallow's message.
-UNKNOWN = "Unknown field."
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 MAX_FIELDS = 100
 MAX_ERRORS = 20
@@ -58,9 +54,9 @@ class RequestParser(FlaskParser):
         values: dict[str, Any] = req.args.to_dict()
         return without_unusable(schema, values, is_query=True) if _is_compatible() else values
 
-    def handle_error(self, error: ValidationError, req: Any, schema: Schema, **_: Any) -> NoReturn:
+    def handle_error(self, error: ValidationError, *_: Any, **__: Any) -> NoReturn:
         (messages,) = error.messages.values()  # type: ignore[union-attr] # by location
-        raise _invalid(schema, messages) from None
+        raise _invalid(messages) from None
 
 
 def _is_compatible() -> bool:
@@ -86,15 +82,13 @@ def load(
     try:
         return schema.load(values, unknown=unknown, partial=partial)
     except ValidationError as error:
-        raise _invalid(schema, error.normalized_messages()) from None
+        raise _invalid(error.normalized_messages()) from None
 
 
-def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
-    fields = {}
+def _invalid(messages: dict[str, Any]) -> Invalid:
     # Formatting thousands of messages would cost the server more than the sender.
-    for name, faults in itertools.islice(_flatten(messages), MAX_ERRORS):
-        name = name[:MAX_NAME_LENGTH]
-        fields[name] = [_unknown_message(name, schema) if m == UNKNOWN else m for m in faults]
+    some = itertools.islice(_flatten(messages), MAX_ERRORS)
+    fields = {name[:MAX_NAME_LENGTH]: faults for name, faults in some}
     return Invalid(fault_sentence(fields), fields)
 
 
@@ -177,13 +171,3 @@ def _flatten(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
             for inner, found in _flatten(messages):
                 # marshmallow reports errors of the whole object as _schema.
                 yield (str(name) if inner == "_schema" else f"{name}.{inner}"), found
-
-
-def _unknown_message(name: str, schema: Schema) -> str:
-    """Return the message for an unknown field, with the closest field name of the same object."""
-    outer, _, inner = name.partition(".")
-    if inner and isinstance(field := fields_by_name(schema).get(outer), Nested):
-        return _unknown_message(inner, field.schema)
-    by_lower = {field.lower(): field for field in fields_by_name(schema)}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"Is unknown; did you mean '{by_lower[near[0]]}'?" if near else "Is unknown."

@@ -280,7 +280,7 @@ NO_BATCH = [
     (b'{"Rows": [1], "Undo": {"By": "x"}}', "The field 'Undo' excludes Rows."),
     (b'{"Undo": {}}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": {"Who": "x"}}', "The field 'Undo.Who' is unknown."),
-    (b'{"Undo": {"Itme": "x"}}', "The field 'Undo.Itme' is unknown; did you mean 'Item'?"),
+    (b'{"Undo": {"Itme": "x"}}', "The field 'Undo.Itme' is unknown."),
     (b'{"Rows": [' + b"[" * 5000, "The request body is not valid JSON: "),
     (b'{"Rows": [{"a": "\xff"}]}', "The request body is not valid JSON: "),
     (b'{"Rows": [1]} x', "The request body is not valid JSON: "),

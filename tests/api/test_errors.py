@@ -130,8 +130,8 @@ WRONG = [
     ("note", 1, "The field 'note' must be a string."),
     ("password", "secret", None),
     ("password", "g" * 64, None),
-    ("itemId", GUID, "The field 'itemId' is unknown; did you mean 'itemid'?"),
-    ("bankOverflow", True, "The field 'bankOverflow' is unknown; did you mean 'bankoverflow'?"),
+    ("itemId", GUID, "The field 'itemId' is unknown."),
+    ("bankOverflow", True, "The field 'bankOverflow' is unknown."),
     ("colour", "red", "The field 'colour' is unknown."),
 ]
 
