@@ -158,8 +158,11 @@ def show_health() -> Response:
         p50=quantile(hour, 0.5),
         p99=quantile(hour, 0.99),
         plots=[
-            *(online_plot(taken), levels_plot()),
-            *(changes_plot(taken), requests_plot(taken), latency_plot(taken)),
+            online_plot(taken),
+            levels_plot(),
+            changes_plot(taken),
+            requests_plot(taken),
+            latency_plot(taken),
         ],
         database=storage.describe(),
         answer_ms=answer_ms,

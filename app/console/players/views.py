@@ -46,11 +46,9 @@ from app.players.variables import domain as variables
 from app.players.variables.operations import SET_VARIABLE
 from app.users.notes import NOTE_ON_PLAYER
 
-ITEM = Field("itemid", "Item", BY_NAME)
 QUANTITY = Field("quantity", "Quantity", value=1)
 OVERFLOW = Field("bankoverflow", "Put the rest into the bank")
 SPELL = Field("spellid", "Spell", BY_NAME)
-VARIABLE = Field("variableid", "Variable", BY_NAME)
 VALUE = Field("value", "Value", "A whole number, true or false.")
 
 
@@ -74,7 +72,7 @@ FORMS = {
             GIVE,
             "Give an item",
             "Give",
-            (ITEM, Group("two", (QUANTITY, OVERFLOW))),
+            (Field("itemid", "Item", BY_NAME), Group("two", (QUANTITY, OVERFLOW))),
             preview=preview_lines,
             about=about_items,
         ),
@@ -86,7 +84,9 @@ FORMS = {
             preview=preview_lines,
             about=about_items,
         ),
-        *(MESSAGE, SEND_LETTER, *action_forms("players", player_subject)),
+        MESSAGE,
+        SEND_LETTER,
+        *action_forms("players", player_subject),
         Form(
             RENAME,
             "Rename…",
@@ -116,7 +116,7 @@ FORMS = {
             SET_VARIABLE,
             "Set a variable",
             "Set",
-            (VARIABLE, VALUE),
+            (Field("variableid", "Variable", BY_NAME), VALUE),
             path="variables",
             replaces="Variables.{variable_id}",
         ),
