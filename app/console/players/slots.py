@@ -133,10 +133,9 @@ def preview_lines(entry: Document) -> list[str]:
     lines = [str(entry["Warning"])] if "Warning" in entry else []
     for step in found:
         place = "Bank, slot" if step.place == "Bank" else "Slot"
-        counts = [quantity_of(held) if held else 0 for held in (step.before, step.after)]
-        texts = (f"{count:,}" if count else "empty" for count in counts)
+        counts = [f"{quantity_of(h):,}" if h else "empty" for h in (step.before, step.after)]
         line = Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>")
-        lines.append(line.format(place, step.slot, *texts))
+        lines.append(line.format(place, step.slot, *counts))
     if entry["Operation"] == "give" and all(step.place != "Bank" for step in found):
         lines.append("Nothing goes into the bank.")
     return lines

@@ -167,9 +167,9 @@ def sign_in_page(
 @guard.public
 def go_to_provider() -> Response:
     require_provider()
-    back, is_again = local(request.args.get("back", ""), PREFIX), "again" in request.args
+    back, is_again = request.args.get("back", ""), "again" in request.args
     try:
-        begun = provider.begin(own_address(), is_again)
+        begun = provider.begin(url_for("console.come_back", _external=True), is_again)
     except REFUSALS as error:
         return sign_in_page(back, error)
     response = see_other(begun.pop("url"))
@@ -190,7 +190,8 @@ def come_back() -> Response:
         back = begun["back"]
         if "code" not in request.args:
             raise SignInRefused(DENIED)
-        claims = provider.claims(begun, request.args["code"], own_address())
+        own = url_for("console.come_back", _external=True)
+        claims = provider.claims(begun, request.args["code"], own)
         proved_at = proof_time(claims, begun["is_again"], users.now())
         response = finish_sign_in(openid_sign_in(claims), back, "openid", ProvedAt=proved_at)
     except REFUSALS as error:
@@ -211,11 +212,6 @@ def take_begun(state: str) -> Document:
 def require_provider() -> None:
     if not setting("OPENID_ISSUER"):
         raise NotFound("page", request.path, "There is no such page.")
-
-
-def own_address() -> str:
-    """Return the address to which the provider sends the browser back."""
-    return url_for("console.come_back", _external=True)
 
 
 @blp.route("/invitation", methods=["GET", "POST"])
