@@ -153,11 +153,7 @@ class Kind(NamedTuple):
         return Found(card["Id"], card["Name"])
 
     def tab(
-        self,
-        tab: str,
-        card: Document,
-        declared: Sequence[Form],
-        shown: dict[str, Any],
+        self, tab: str, card: Document, declared: Sequence[Form], shown: dict[str, Any]
     ) -> Response:
         """Return a tab of the page of one of them, and note in a cookie that it was viewed.
 

@@ -51,12 +51,7 @@ def home() -> Response:
 @required(Permission.PLAYERS_READ)
 def search() -> Response:
     text = plain(request.args.get("q", ""))
-    return render(
-        "home/search.html",
-        found=find(text),
-        text=text,
-        total_text=total_text,
-    )
+    return render("home/search.html", found=find(text), text=text, total_text=total_text)
 
 
 @blp.get("/suggest")

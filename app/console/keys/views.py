@@ -165,12 +165,4 @@ REVOKE = Form(
     is_sensitive=True,
 )
 FORMS = {"keys": (CREATE, ROTATE, REVOKE)}
-Place(
-    "/keys",
-    FORMS,
-    own_keys_page,
-    find_key,
-    "user",
-    needs=(Permission.KEYS_MANAGE,),
-    is_own=True,
-)
+Place("/keys", FORMS, own_keys_page, find_key, "user", needs=(Permission.KEYS_MANAGE,), is_own=True)

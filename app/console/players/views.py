@@ -15,10 +15,7 @@ from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Ta
 from app.console.forms.places import Place
 from app.console.forms.submissions import submitted
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.subjects import (
-    PLAYERS,
-    marks_text,
-)
+from app.console.frame.subjects import PLAYERS, marks_text
 from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
 from app.console.players import slots
@@ -168,13 +165,7 @@ ListPage(
     "players/list.html",
     partial(PLAYERS.about, most=MOST_PLAYERS),
 )
-ListPage(
-    "/players/online",
-    NEEDS,
-    find_online,
-    COLUMNS,
-    template="players/online.html",
-)
+ListPage("/players/online", NEEDS, find_online, COLUMNS, template="players/online.html")
 
 
 def player_page(tab: str, key: Lookup) -> Response:
@@ -244,11 +235,7 @@ def named(records: list[Document], id_field: str) -> list[Document]:
 
 
 # The maps of a player that a tab shows.
-MAPS = {
-    "items": ("Inventory", "Bank"),
-    "spells": ("Spells",),
-    "variables": ("Variables",),
-}
+MAPS = {"items": ("Inventory", "Bank"), "spells": ("Spells",), "variables": ("Variables",)}
 Place(
     "/players/<player:key>",
     FORMS,

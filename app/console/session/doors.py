@@ -46,11 +46,7 @@ NAMES = (OWN_CODE.name, OWN_PASSWORD.name)
 
 
 def door(
-    sent: Submission,
-    action: str,
-    hidden: dict[str, str],
-    status: int | None = None,
-    **context: Any,
+    sent: Submission, action: str, hidden: dict[str, str], status: int | None = None, **context: Any
 ) -> Response:
     """Return a page with a form, which is bound to the browser unless it has a token already."""
     if isinstance(sent.error, TokenRefused):

@@ -20,13 +20,7 @@ from app.console.history.tables import changes_of
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
-from app.core.permissions import (
-    NAMES,
-    RIGHTS,
-    Permission,
-    all_role_names,
-    role_names,
-)
+from app.core.permissions import NAMES, RIGHTS, Permission, all_role_names, role_names
 from app.core.types import Document
 from app.history.store import history
 from app.http.intents import intent

@@ -16,11 +16,7 @@ from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
 from app.console.frame.lists import Columns, ListPage, columns, window_of
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, done, path_to, required, see_other
-from app.console.frame.subjects import (
-    PLAYERS,
-    USERS,
-    marks_text,
-)
+from app.console.frame.subjects import PLAYERS, USERS, marks_text
 from app.console.game.actions import actions_part
 from app.console.game.views import action_forms
 from app.console.keys.views import FORMS as KEY_FORMS
@@ -274,15 +270,7 @@ def user_columns() -> Columns:
     )
 
 
-ListPage(
-    "/users",
-    NEEDS,
-    USERS.find,
-    user_columns,
-    USERS.filters,
-    "users/list.html",
-    USERS.about,
-)
+ListPage("/users", NEEDS, USERS.find, user_columns, USERS.filters, "users/list.html", USERS.about)
 
 
 def find_punished(penalty: Penalty, wanted: Document, size: int) -> Page:
@@ -373,10 +361,7 @@ def download_personal_data(key: Lookup) -> Response:
     if request.headers.get("Sec-Fetch-Site") == "cross-site":
         # History tells who has read it, so a link elsewhere leads to the page of the user only.
         return see_other(path_to("users", key))
-    headers = {
-        **HEADERS,
-        "Content-Disposition": f'attachment; filename="personal-data-{id_}.json"',
-    }
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="personal-data-{id_}.json"'}
 
     def begin() -> Pieces:
         is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
