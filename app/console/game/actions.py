@@ -34,7 +34,10 @@ def cards(found: Iterable[Document]) -> list[Document]:
     shown = []
     for record in records:
         is_pending = record["State"] in PENDING
-        somebody = whom(record["Subject"], names)
+        subject = record["Subject"]
+        somebody = str(subject["Name"] or subject["Id"] or "everybody")
+        if subject["Kind"] == "map":
+            somebody = name_of(subject["Id"], names)
         what, order = what_and_order(record, somebody, names)
         shown.append(
             {
@@ -50,14 +53,6 @@ def cards(found: Iterable[Document]) -> list[Document]:
             }
         )
     return shown
-
-
-def whom(subject: Document, names: Names) -> str:
-    if subject["Kind"] == "world":
-        return "everybody"
-    if subject["Kind"] == "map":
-        return name_of(subject["Id"], names)
-    return str(subject["Name"] or subject["Id"])
 
 
 def what_and_order(action: Document, somebody: str, names: Names) -> tuple[str, str]:
