@@ -94,8 +94,8 @@ def path_to(*parts: Any, **query: Any) -> str:
     return f"{path}?{urlencode(wanted)}" if wanted else path
 
 
-def local(path: str, otherwise: str) -> str:
-    """Return a path from a form or link if it is within the console, otherwise the default."""
+def local(path: str, otherwise: str = PREFIX) -> str:
+    """Return a path from a form or link if it is within the console, otherwise another."""
     is_ours = path == PREFIX or path.startswith((f"{PREFIX}/", f"{PREFIX}?"))
     # Browsers treat a backslash as a slash, drop control characters, and resolve "..".
     parts = unquote(path.partition("?")[0]).split("/")
@@ -113,9 +113,9 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         auto_reload=False,
     )
-    environment.filters |= {"number": number, "short": short_number}
-    texts = (short_text, whole_text, words_of, times.iso, times.utc_field, times.with_times)
-    environment.filters |= {one.__name__: one for one in texts}
+    texts = (number, short_number, short_text, whole_text, words_of)
+    moments = (times.iso, times.utc_field, times.with_times)
+    environment.filters |= {one.__name__: one for one in (*texts, *moments)}
     environment.globals |= {
         "path_to": path_to,
         "file_path": file_path,
@@ -165,11 +165,9 @@ def render(template: str, status: int | None = None, **context: Any) -> Response
         template,
         status or (sent.status if sent else 200),
         person=caller,
-        person_roles=", ".join(caller.rights.names),
         may=caller.may,
         opens=opens,
         sees_users=sees_users,
-        manages_users=caller.may(Permission.USERS_MANAGE),
         counts=counts,
         form_token=session.form_token(),
         sent=sent,

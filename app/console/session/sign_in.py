@@ -103,7 +103,7 @@ def finish_sign_in(user: Document, back: str, method: str = "password", **about:
 
 
 def begin_session(user: Document, back: str, **about: Any) -> Response:
-    response = see_other(local(back, PREFIX))
+    response = see_other(local(back))
     session.begin(response, user, **about)
     return response
 
@@ -138,7 +138,7 @@ def account_of(state: str) -> tuple[Document, str]:
 
 
 def code_page(sent: Submission, state: str, back: str) -> Response:
-    hidden = {"state": state, "back": local(back, PREFIX)}
+    hidden = {"state": state, "back": local(back)}
     links = {"Sign in with another account": path_to("sign-in", back=hidden["back"])}
     return door(sent, path_to("sign-in", "code"), hidden, links=links)
 
@@ -146,7 +146,7 @@ def code_page(sent: Submission, state: str, back: str) -> Response:
 def sign_in_page(
     back: str, error: QuartermasterError | None = None, fields: dict[str, str] | None = None
 ) -> Response:
-    back, has_provider = local(back, PREFIX), bool(setting("OPENID_ISSUER"))
+    back, has_provider = local(back), bool(setting("OPENID_ISSUER"))
     sent = Submission(BESIDE_COMPANY if has_provider else SIGN_IN, fields)
     if error:
         sent.refuse(error)
