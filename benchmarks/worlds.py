@@ -28,7 +28,7 @@ from app.maintenance.demo import world as names
 from app.maintenance.demo.world import seed_world
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.embedded.lease import Lease
+from app.storage.embedded import Lease
 from app.storage.history import HISTORY
 from app.storage.schema.collections import init_for_bulk_load
 from app.users.oauth.store import RefreshTokens

@@ -16,7 +16,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from app.storage.embedded.lease import find_mongod
+from app.storage.embedded import find_mongod
 
 # For tests that mongomock cannot run: threads, snapshots, some expressions.
 on_mongodb = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)

@@ -23,8 +23,7 @@ from app.core.services import current
 from app.core.types import Document
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.commands import OurDatabase
-from app.storage.embedded.lease import Lease
-from app.storage.embedded.supervisor import is_supervised, read_state
+from app.storage.embedded import Lease, running_uri
 from app.storage.history import Entries
 from app.storage.lifetime import Lifetime
 from app.storage.monitoring import CommandMetrics, Outage
@@ -140,13 +139,11 @@ def database_uri(settings: Settings) -> str:
 def _embedded_uri(data_dir: str) -> str:
     """Return the URI of the embedded server, which another program has started."""
     folder = Path(data_dir).resolve() / "mongodb"
-    state = read_state(folder)
-    # A killed supervisor leaves its state file behind.
-    if state is None or not is_supervised(folder):
-        raise QuartermasterError(
-            f"No embedded MongoDB runs in {folder}: start one with make run or quartermaster serve."
-        )
-    return str(state["uri"])
+    if uri := running_uri(folder):
+        return uri
+    raise QuartermasterError(
+        f"No embedded MongoDB runs in {folder}: start one with make run or quartermaster serve."
+    )
 
 
 def _client(uri: str, settings: Settings, outage: Outage) -> MongoClient[Document]:

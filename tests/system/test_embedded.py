@@ -7,20 +7,19 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
 
-from app.storage.embedded import supervisor
-from app.storage.embedded.lease import EmbeddedError, Lease, find_mongod
-from app.storage.embedded.supervisor import SUPERVISOR_LOCK, read_state
+from app.storage.embedded import EmbeddedError, Lease, find_mongod, running_uri, usable_port
 from tests.system.programs import processes_with, wait_until
 
 HOLD = """
 import sys, time
-from app.storage.embedded.lease import Lease
+from app.storage.embedded import Lease
 lease = Lease(sys.argv[1])
 print(lease.uri, flush=True)
 time.sleep(600)
@@ -29,7 +28,7 @@ time.sleep(600)
 
 @contextmanager
 def holding(folder):
-    """Run another program that uses the embedded server of this folder."""
+    """Run another program that uses the embedded server of this folder, and kill both."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
         stdout=subprocess.PIPE,
@@ -41,7 +40,18 @@ def holding(folder):
     process.kill()
     process.wait()
     process.stdout.close()
+    stop(folder)
+
+
+def stop(folder):
+    """Stop the server of killed programs, as the next one does at its end."""
+    if running_uri(folder / "mongodb"):
+        Lease(str(folder)).close()
     wait_until(lambda: not processes_with(str(folder)))
+
+
+def pid_of(folder):
+    return int((folder / "mongodb" / "data" / "mongod.lock").read_text())
 
 
 @pytest.fixture
@@ -78,16 +88,17 @@ def test_a_second_program_finds_the_running_server(steady):
     assert is_running(steady.folder)
 
 
-@pytest.mark.everything
-def test_a_killed_program_leaves_no_orphan_and_its_data(holder, tmp_path):
+def test_a_killed_program_leaves_its_server_to_the_next_which_ends_it(holder, tmp_path):
     with MongoClient(holder.uri) as client:
         client.test.things.insert_one({"_id": 1})
     holder.kill()
-    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
+    holder.wait()
     lease = Lease(str(tmp_path))
+    assert lease.uri == holder.uri
     with MongoClient(lease.uri) as client:
         assert client.test.things.find_one() == {"_id": 1}
     lease.close()
+    assert not processes_with(str(tmp_path / "mongodb"))
 
 
 def test_a_server_outlives_its_programs_until_the_last_leaves(tmp_path):
@@ -109,24 +120,26 @@ def test_a_server_outlives_its_programs_until_the_last_leaves(tmp_path):
             wait_until(lambda: not processes_with(str(folder)))
 
 
-@pytest.mark.everything
 def test_after_a_killed_server_the_next_program_starts_it_where_it_was(holder, tmp_path):
-    os.kill(read_state(tmp_path / "mongodb")["pid"], signal.SIGKILL)
-    wait_until(lambda: not is_running(tmp_path))
+    os.kill(pid_of(tmp_path), signal.SIGKILL)
+    wait_until(lambda: not running_uri(tmp_path / "mongodb"))
     lease = Lease(str(tmp_path))
     assert lease.uri == holder.uri
     lease.close()
+    # The other program holds it still.
+    assert is_running(tmp_path)
 
 
-@pytest.mark.everything
-def test_after_a_killed_supervisor_the_next_program_revives_the_server_where_it_was(
-    holder, tmp_path
-):
-    os.kill(read_state(tmp_path / "mongodb")["supervisor"], signal.SIGKILL)
-    wait_until(lambda: not is_running(tmp_path))
-    lease = Lease(str(tmp_path))
-    assert lease.uri == holder.uri
-    lease.close()
+def test_programs_that_begin_and_end_at_once_share_one_server(tmp_path):
+    def use(_):
+        lease = Lease(str(tmp_path))
+        with MongoClient(lease.uri) as client:
+            client.test.things.insert_one({})
+        lease.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(use, range(8)))
+    assert not is_running(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +149,9 @@ def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
     note = tmp_path / "mongodb" / "port"
     note.parent.mkdir()
     note.write_bytes(content if isinstance(content, bytes) else content.encode())
-    port = supervisor.usable_port(note)
+    port = usable_port(note)
     assert 1023 < port < 65536
-    assert supervisor.usable_port(note) == port
+    assert usable_port(note) == port
 
 
 @pytest.fixture
@@ -164,14 +177,14 @@ def limited(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
-    wait_until(lambda: not processes_with(str(tmp_path)))
+    stop(tmp_path)
 
 
 @pytest.mark.everything
 def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
     """With the usual soft limit, MongoDB would die of some hundred connections or collections."""
     uri = limited(256, 5000)
-    pid = read_state(tmp_path / "mongodb")["pid"]
+    pid = pid_of(tmp_path)
     assert (tmp_path / "stderr.txt").read_text() == ""
     limits = Path(f"/proc/{pid}/limits").read_text()
     assert re.search(r"Max open files +5000 +5000 ", limits)
@@ -181,7 +194,7 @@ def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
         for _ in range(300):
             stack.enter_context(socket.create_connection(address))
         wait_until(lambda: client.admin.command("serverStatus")["connections"]["current"] > 300)
-        assert read_state(tmp_path / "mongodb")["pid"] == pid
+        assert pid_of(tmp_path) == pid
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path):
@@ -189,7 +202,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path):
     data.mkdir(parents=True)
     (data / "WiredTiger").write_text("nonsense")
     (data / "storage.bson").write_text("nonsense")
-    with pytest.raises(Exception, match=r"did not start: mongod\.log and .* say more\."):
+    with pytest.raises(Exception, match=r"did not start: mongod\.log in .* says more\."):
         Lease(str(tmp_path))
 
 
@@ -206,17 +219,16 @@ def small_disk(folder):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the superuser alone can mount a small disk")
-def test_a_full_disk_is_named_though_its_supervisor_can_write_nothing(tmp_path):
+def test_a_full_disk_is_named(tmp_path):
     with small_disk(tmp_path / "disk") as disk:
         folder = disk / "mongodb"
         folder.mkdir()
-        supervisor.usable_port(folder / "port")
+        usable_port(folder / "port")
         with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
             while ballast.write(b"x" * 65536):
                 pass
         with pytest.raises(EmbeddedError, match=r"did not start: the disk is full\."):
             Lease(str(disk), shutil.which("true"))
-        assert (folder / "supervisor.log").read_text() == ""
 
 
 def test_a_chosen_program_that_is_missing_is_named_with_the_way_out(tmp_path):
@@ -235,7 +247,7 @@ def test_a_program_that_does_not_run_here_says_what_it_lacks(tmp_path):
 
 
 def test_without_any_program_the_way_out_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.storage.embedded.lease.installed_programs", list)
+    monkeypatch.setattr("app.storage.embedded.installed_programs", list)
     with pytest.raises(EmbeddedError, match=r"no wheel .* this platform.*QM_MONGODB_URI"):
         find_mongod(None, tmp_path)
 
@@ -262,8 +274,3 @@ def test_a_file_of_somebody_else_is_copied_to_get_one(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "chmod", chmod)
     assert find_mongod(str(program), folder) == folder / "mongod"
-
-
-def test_the_lock_of_the_supervisor_has_the_name_that_former_releases_know():
-    """By another name, a newer command would stop the MongoDB of an older program."""
-    assert SUPERVISOR_LOCK == "guardian.lock"

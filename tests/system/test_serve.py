@@ -83,7 +83,7 @@ def test_the_demo_is_served_and_reloaded_and_ctrl_c_leaves_nothing_behind(tmp_pa
         assert total(server) == 500
         server.send_signal(signal.SIGINT)
         assert server.wait(120) == 0
-    # The supervisor gives up its lock a moment before it is gone.
+    # MongoDB gives up its lock a moment before it is gone.
     wait_until(lambda: not processes_with(str(tmp_path)))
     assert not processes_with(f"--port {server.port}")
 
