@@ -77,7 +77,9 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     }
     add(AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time))
     add(Cursors(keys))
-    callers = add(Callers(storage, settings.AUTH_CACHE_SECONDS, power_role=settings.POWER_ROLE))
+    shapes = {plan.name: plan.shape for plan in COLLECTIONS}
+    seconds, power_role = settings.AUTH_CACHE_SECONDS, settings.POWER_ROLE
+    callers = add(Callers(storage, shapes, seconds, power_role=power_role))
     add(Limits(storage, limits))
     for store in (Budgets, Marks, Bags, Reports, Approvals):
         add(store(storage))

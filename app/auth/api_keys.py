@@ -15,7 +15,7 @@ from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from app.core.permissions import Permission, permissions_named
+from app.core.permissions import Permission, limit_of, permissions_named
 from app.core.types import Document
 
 # Of every key, valid or not, and of no access token.
@@ -97,14 +97,17 @@ def access_key_by_id(user: Document, id_: str) -> AccessKey | None:
     return _access_key(id_, key, key["ExpiresAt"]) if key else None
 
 
-def _access_key(id_: str, key: Document, ends: datetime) -> AccessKey:
-    networks = tuple(ip_network(text, strict=False) for text in key.get("Addresses", ()))
+def _access_key(id_: str, key: Document, ends: datetime) -> AccessKey | None:
+    try:
+        networks = tuple(ip_network(text, strict=False) for text in key.get("Addresses", ()))
+    except ValueError:
+        return None
     budget = None
     if stored := key.get("Budget"):
         items = stored.get("Items")
         budget = Budget(
-            stored.get("LargestQuantity"),
-            stored.get("ItemsPerDay"),
+            limit_of(stored, "LargestQuantity"),
+            limit_of(stored, "ItemsPerDay"),
             None if items is None else frozenset(items),
         )
     permissions = permissions_named(key["Scopes"])

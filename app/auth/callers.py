@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -45,6 +45,8 @@ from app.core.types import Document
 from app.http.tracing import loggable_name
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
+from app.storage.schema.explain_validator import readable
+from app.storage.schema.shapes import Shape
 from app.storage.transactions import after_commit
 
 log = logging.getLogger("quartermaster")
@@ -117,11 +119,14 @@ class Callers:
     def __init__(
         self,
         storage: Storage,
+        shapes: Mapping[str, Shape],
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
         power_role: str = "",
     ) -> None:
         self._db = storage.db
+        # By collection: accounts and roles that break their validator open nothing.
+        self._shapes = shapes
         self._transactions = storage.transactions
         self._power_role = power_role
         self._database_clock = storage.clock
@@ -183,15 +188,15 @@ class Callers:
         if user is None or token is None:
             raise Unauthorized
         # A change of password or a revocation increments it, which invalidates all earlier tokens.
-        version = user.get("PasswordVersion")
-        if version is None or token.get("PasswordVersion") != version or self._is_banned(user):
+        is_void = token.get("PasswordVersion") != user["PasswordVersion"]
+        if is_void or self._is_banned(user):
             raise Unauthorized
         return self._caller(user)
 
     def _find_user(self, where: Document, field: str) -> Document | None:
-        return self._db["users"].find_one(
-            where, ["Name", *RIGHTS, "SecondFactor", field, *BAN_STATE]
-        )
+        fields = ["Name", *RIGHTS, "SecondFactor", field, *BAN_STATE]
+        found = self._db["users"].find_one(where, fields)
+        return readable(self._shapes["users"], found, fields) if found else None
 
     def _is_banned(self, user: Document) -> bool:
         return is_in_force(user, BAN, self._database_clock.now())
@@ -218,7 +223,8 @@ class Callers:
         names = [*role_names(user), *filter(None, [self._power_role])]
         if not names:
             return rights_of(user, {})
-        stored = {role["_id"]: role for role in self._db["roles"].find({"_id": {"$in": names}})}
+        found = self._db["roles"].find({"_id": {"$in": names}})
+        stored = {role["_id"]: readable(self._shapes["roles"], role) for role in found}
         return rights_of(user, {**shipped_roles(), **stored}, self._power_role)
 
     def _caller(self, user: Document, key: AccessKey | None = None) -> Caller:

@@ -109,6 +109,8 @@ class SubjectKind:
     hidden: tuple[str, ...] = ()
     # Maps of which an entry records the changed keys, without values.
     unquoted: tuple[str, ...] = ()
+    # The shape that its documents are read with, if they may break their validator.
+    shape: Mapping[str, Any] | None = None
     # Returns the fields that a document keeps when another replaces it, such as former names.
     carried: Callable[[Document, Document], Document] = lambda before, new: {}
 

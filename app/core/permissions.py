@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from app.core.errors import Conflict
-from app.core.types import Document
+from app.core.types import Document, whole
 
 
 class Role(Enum):
@@ -35,7 +35,7 @@ def roles_of(power: Power | None) -> frozenset[Role]:
     """Return the roles of a Power; a role without the one that it requires does not count."""
     held = []
     for role, flag in FLAGS.items():
-        if not (power and power.get(flag)):
+        if not (power and power.get(flag) is True):
             break
         held.append(role)
     return frozenset(held)
@@ -222,7 +222,12 @@ LIMITED = (MOVING, MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
 
 def limits_of(stored: Document | None) -> Limits:
     """Return the limits of a role."""
-    return Limits(*map(stored.get, LIMIT_NAMES)) if stored else Limits()
+    return Limits(*(limit_of(stored, name) for name in LIMIT_NAMES)) if stored else Limits()
+
+
+def limit_of(stored: Document, name: str) -> int | None:
+    """Return a limit; one that cannot be read allows nothing."""
+    return None if stored.get(name) is None else whole(stored[name]) or 0
 
 
 class Rights(NamedTuple):

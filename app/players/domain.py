@@ -124,6 +124,7 @@ SHAPE = changeable(
 NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")
 SUBJECT = SubjectKind(
     "player",
+    shape={"bsonType": "object", "properties": {"Notes": NOTES}},
     derived=NAME_FIELDS,
     hidden=("ErasedAt",),
     unquoted=("Notes",),

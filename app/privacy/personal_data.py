@@ -44,8 +44,8 @@ def write(key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
     """
     user_id = accounts.get(key, "_id")["_id"]
     applied = accounts.change(Lookup.parse(user_id), (), note_export, intent)
-    user = storage.db["users"].find_one({"_id": user_id}) or {"_id": user_id}
-    return applied, _pieces(user)
+    stored = storage.db["users"].find_one({"_id": user_id}) or {"_id": user_id}
+    return applied, _pieces(accounts.readable(stored, ()))
 
 
 def _pieces(user: Document) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ read, MongoDB refuses the write, and the whole transaction runs again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -42,14 +42,13 @@ from app.storage.commands import read_one
 from app.storage.errors import is_forbidden
 from app.storage.fence import require_not_erased
 from app.storage.history import replay
+from app.storage.schema.explain_validator import LARGEST_COUNT, readable
 from app.storage.transactions import RunAgain
 
 # PathNotViable and DocumentValidationFailure: what is stored does not allow the change.
 NOT_APPLICABLE = (28, 121)
 # BSONObjectTooLarge, before and after the update is applied.
 TOO_LARGE_CODES = (10334, 17419)
-# A larger number cannot result from counting, and would soon overflow an int64.
-LARGEST_COUNT = 2**62
 # What every change reads, beside the fields of its rule.
 ALWAYS_READ = ("Name", "UserId", "Version", "ChangedAt")
 
@@ -124,7 +123,14 @@ class Changes:
         found = self._transactions.find(find)
         if found is None:
             raise self.not_found(key)
-        return found
+        return self.readable(found, fields)
+
+    def readable(self, document: Document, fields: Iterable[str]) -> Document:
+        """Return a document as its validator describes it, however it was stored."""
+        if self._kind.shape is None:
+            return document
+        read: Document = readable(self._kind.shape, document, fields)
+        return read
 
     def change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a document, once per Idempotency-Key."""
@@ -158,10 +164,11 @@ class Changes:
 
     def read_for_change(self, key: Any, reads: tuple[str, ...]) -> Document:
         """Return what a change reads of a document, or raise NotFound."""
-        document = read_one(self._documents, self._where(key), projection_of(reads))
+        fields = projection_of(reads)
+        document = read_one(self._documents, self._where(key), fields)
         if document is None:
             raise self.not_found(key)
-        return document
+        return self.readable(document, fields)
 
     def decide(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Decision:
         """Decide a change, in a transaction of the caller, who then writes it."""
@@ -340,8 +347,9 @@ class Changes:
         """Return by id what these changes read of their documents."""
         reads = tuple({path: None for one in wanted for path in one.reads})
         of_these = {"_id": {"$in": list({one.id: None for one in wanted})}}
-        found = self._documents.find(of_these, projection_of(reads))
-        return {document["_id"]: document for document in found}
+        fields = projection_of(reads)
+        found = self._documents.find(of_these, fields)
+        return {document["_id"]: self.readable(document, fields) for document in found}
 
     def judge_many(self, wanted: Sequence[Wanted], documents: dict[Any, Document]) -> list[Outcome]:
         """Return the outcomes that changes would have, one after another, without making them.

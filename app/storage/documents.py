@@ -63,8 +63,8 @@ class NamedDocuments(Changes):
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
         """Return these fields of documents, by id."""
         found = self._documents.find({"_id": {"$in": ids}}, [*fields]) if ids else ()
-        return {document["_id"]: document for document in found}
+        return {document["_id"]: self.readable(document, fields) for document in found}
 
     def _serve(self, documents: Sequence[Document]) -> Any:
         """Return the records of documents that were read with the projection of a record."""
-        return documents
+        return [self.readable(document, self.record) for document in documents]

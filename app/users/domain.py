@@ -34,6 +34,7 @@ from app.storage.schema.shapes import (
     NOTES,
     TEXT,
     TEXT_OR_NULL,
+    TEXTS,
     changeable,
     map_of,
     object_shape,
@@ -55,10 +56,19 @@ CODE_SHAPE: Document = {
 KEYS = map_of(
     GUID["pattern"],
     object_shape(
-        {"Name": TEXT, "Scopes": ARRAY, "CreatedAt": MOMENT, "ExpiresAt": MOMENT, "Secrets": ARRAY},
         {
-            "Addresses": ARRAY,
-            "Budget": {"bsonType": "object"},
+            "Name": TEXT,
+            "Scopes": TEXTS,
+            "CreatedAt": MOMENT,
+            "ExpiresAt": MOMENT,
+            "Secrets": {**ARRAY, "items": object_shape({"Digest": TEXT, "EndsAt": MOMENT})},
+        },
+        {
+            "Addresses": TEXTS,
+            "Budget": {
+                "bsonType": "object",
+                "properties": {"Items": {**TEXTS, "bsonType": ["array", "null"]}},
+            },
             "LastUsedAt": MOMENT,
             # Its lifetime in seconds, from creation or rotation.
             "Lifetime": COUNT,
@@ -66,7 +76,7 @@ KEYS = map_of(
     ),
 )
 SECOND_FACTOR: Document = {
-    **object_shape({"Secret": TEXT, "LastStep": COUNT, "RecoveryCodes": ARRAY, "Since": MOMENT}),
+    **object_shape({"Secret": TEXT, "LastStep": COUNT, "RecoveryCodes": TEXTS, "Since": MOMENT}),
     "bsonType": ["object", "null"],
 }
 OPENID: Document = {
@@ -103,20 +113,20 @@ SHAPE = changeable(
         # The API keys of the account by id, and the digests that find them (app/auth).
         "Keys": KEYS,
         # The names of its roles as staff: given by hand, and by groups of the company's accounts.
-        "Roles": ARRAY,
-        "GroupRoles": ARRAY,
+        "Roles": TEXTS,
+        "GroupRoles": TEXTS,
         # To the hour.
         "LastSignInAt": MOMENT,
         # It can use neither the console nor the API.
         "IsDisabled": FLAG,
-        "KeyDigests": ARRAY,
+        "KeyDigests": TEXTS,
         # The encrypted secret of an app, and the hashes of recovery codes (app/second_factor).
         "SecondFactor": SECOND_FACTOR,
         # The company account that signs in to this one (app/openid).
         "OpenId": OPENID,
         "FormerNames": ARRAY,
         # An erasure searches texts for these.
-        "FormerEmails": ARRAY,
+        "FormerEmails": TEXTS,
     },
 )
 
@@ -128,6 +138,7 @@ def _carry_names_and_emails(before: Document, new: Document) -> Document:
 # History stays when a person is erased, so it records only that an address changed.
 SUBJECT = SubjectKind(
     "user",
+    shape=SHAPE,
     secret={
         **{"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
         **{"Invitation": "Invitation", "SecondFactor": "SecondFactor"},

@@ -97,7 +97,7 @@ class Users(NamedDocuments):
         """Return some accounts whose email address begins with a text, sorted by address."""
         key = {"$regex": f"^{re.escape(name_key(beginning))}"}
         found = self._documents.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
-        return [*found.limit(limit)]
+        return self._serve([*found.limit(limit)])
 
     def list_punished(self, penalty: Penalty, window: Window) -> Page:
         """Return a page of the accounts with this penalty in force, by name."""
@@ -105,12 +105,14 @@ class Users(NamedDocuments):
         where = {penalty.flag: {"$eq": True}, penalty.until: {"$not": {"$lte": self.now()}}}
         fields = dict.fromkeys((*RECORD, *penalty), 1)
         flag = penalty.flag
-        return self._pages.walk(window, ORDERS["name", True], fields, where, flag, flag)
+        page = self._pages.walk(window, ORDERS["name", True], fields, where, flag, flag)
+        return page._replace(values=[self.readable(user, fields) for user in page.values])
 
     def credentials(self, where: Document) -> Document | None:
         """Return the fields of an account that signing in needs, or None."""
         fields = ["Name", "PasswordHash", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE]
-        return self._documents.find_one(where, fields)
+        found = self._documents.find_one(where, fields)
+        return self.readable(found, fields) if found else None
 
     def linked_to(self, identity: Document) -> Document | None:
         """Return the same fields of the account that is linked to a company account, or None."""

@@ -371,6 +371,15 @@ def test_the_page_of_the_game_shows_the_last_changes_and_how_tools_follow(staff,
     assert any(line[-1].endswith("/api/v1/events?after=now") for line in commands_of(page))
 
 
+@pytest.mark.parametrize("name", [7, None], ids=["a number", "nothing"])
+def test_an_account_whose_name_a_game_has_spoilt_can_be_kicked(staff, user, db, game, name):
+    spoil = {"$set": {"Name": name}} if name else {"$unset": {"Name": ""}}
+    db.users.update_one({"_id": user["_id"]}, spoil, bypass_document_validation=True)
+    answer = staff.post(f"/users/{user['_id']}/kick", confirm=user["_id"])
+    assert staff.led_to(answer).status_code == 200
+    assert game.taken[0]["Subject"]["Id"] == user["_id"]
+
+
 def test_what_a_game_should_not_write_breaks_no_page(staff, player, db):
     now = datetime.now(timezone.utc)
     subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}

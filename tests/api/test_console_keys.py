@@ -12,7 +12,7 @@ import pytest
 from app.core.permissions import Role, permissions_of_scopes
 from tests.changes import entries_of
 from tests.console_visitor import page_of, visitor
-from tests.factories import numbered_guid
+from tests.factories import guid, make_key, numbered_guid, with_keys
 
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
 COIN, ARROW = numbered_guid(1), numbered_guid(2)
@@ -225,3 +225,23 @@ def test_history_tells_which_key_it_was_and_is_filtered_by_it(staff, client, wor
     entry = re.search('class="when"><a href="/console([^"]*)"', page.text)[1]
     assert "with the key shop" in page_of(staff.get(entry))
     assert f"/console/history?by={staff.user['_id']}&amp;key=shop" in staff.get("/keys").text
+
+
+@pytest.mark.parametrize("odd", [None, "text", 5, {}, [], ["text", 5], True], ids=str)
+def test_keys_are_shown_whatever_a_game_has_stored_of_them(staff, world, odd):
+    parts = ("Scopes", "Addresses", "Budget", "LastUsedAt", "Secrets")
+    budget = dict.fromkeys(("LargestQuantity", "ItemsPerDay", "Items"), odd)
+    keys = {
+        guid(): {**make_key("a"), **dict.fromkeys(parts, odd)},
+        guid(): make_key("b", Budget=budget, Name="other"),
+        guid(): odd,
+        guid(): make_key("c", Name="intact"),
+    }
+    user = with_keys(world.add_user(Name="thalia"))
+    world.db.users.delete_one({"_id": user["_id"]})
+    is_mock = "mongomock" in type(world.db).__module__
+    options = {} if is_mock else {"bypass_document_validation": True}
+    world.db.users.insert_one({**user, "Keys": keys}, **options)
+    page = staff.get("/users/thalia/keys")
+    assert page.status_code == 200
+    assert "intact" in page.text

@@ -221,6 +221,27 @@ def test_when_it_was_used_is_stored_once_a_minute(with_key, app, db):
     assert db.users.find_one() == first
 
 
+def test_what_a_game_stores_as_keys_opens_nothing_and_breaks_nothing(staff, works, db):
+    for damaged in (None, 5, "x", [], {"a": 5}, {"a": {"Name": "x"}}, {guid(): {"Name": "x"}}):
+        secret = new_secret()
+        user = {**with_keys(make_user(), **{guid(): make_key(secret)}), "Keys": damaged}
+        db.users.insert_one(user, bypass_document_validation=True)
+        assert not works(secret)
+        assert staff(f"GET keys?user={user['_id']}").json == {"Values": []}
+
+
+@pytest.mark.parametrize("stored", [None, 7, {"0": "game.act"}, [7, None, ["game.act"]]])
+def test_unreadable_scopes_open_nothing(stored, client, world):
+    headers = world.key_headers(Scopes=stored)
+    assert client.get("/api/v1/players", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("stored", [["what"], "what"])
+def test_unreadable_networks_open_nothing(stored, client, world):
+    headers = world.key_headers(Addresses=stored)
+    assert client.get("/api/v1/players", headers=headers).status_code == 401
+
+
 def test_a_key_is_found_by_its_index(real_db, real_storage):
     real_db.users.insert_many(
         with_keys(make_user(), **{guid(): make_key(new_secret())}) for _ in range(20)
@@ -276,3 +297,8 @@ class TestBudget:
         for most, status in ((6, 403), (7, 200)):
             terms = {"Scopes": ["history.undo"], "Budget": {"ItemsPerDay": most}}
             holder(make(Name=str(most), **terms)["Key"])(undo, status=status)
+
+    def test_one_that_cannot_be_read_allows_nothing(self, with_key, move):
+        for damaged in (5, {"Items": 5}):
+            move(with_key(Budget=damaged), status=401)
+        move(with_key(Budget={"ItemsPerDay": "x"}), status=403)

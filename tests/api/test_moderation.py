@@ -121,11 +121,12 @@ def test_a_token_of_a_banned_account_ends(client, send, alice, world, app):
 
 def test_a_ban_that_the_game_has_written_counts_too(client, alice, world, app):
     headers = world.headers(user=alice)
-    written = {"$set": {"IsBanned": True, "BannedUntil": None}}
-    world.db.users.update_one({"_id": alice["_id"]}, written)
-    service(app, Callers).forget()
-    assert client.get("/api/v1/players", headers=headers).status_code == 401
-    assert sign_in(client).json["Message"] == "This account is banned."
+    for until in (None, "soon"):
+        written = {"$set": {"IsBanned": True, "BannedUntil": until}}
+        world.db.users.update_one({"_id": alice["_id"]}, written, bypass_document_validation=True)
+        service(app, Callers).forget()
+        assert client.get("/api/v1/players", headers=headers).status_code == 401
+        assert sign_in(client).json["Message"] == "This account is banned."
 
 
 def test_a_mute_leaves_the_tokens(client, send, alice, world):

@@ -141,6 +141,11 @@ def test_a_key_counts_to_its_budget_and_to_the_person(client, person, player, wo
     give(caller, 2)
 
 
+def test_an_unreadable_limit_allows_nothing(person, player, db):
+    caller = person(ItemsPerDay="x")
+    give(caller, 1, 403)
+
+
 @on_mongodb
 def test_many_at_once_move_exactly_the_limit(app, world, person, player, db):
     caller = person(ItemsPerDay=40)

@@ -383,6 +383,13 @@ def test_who_reads_personal_data_is_told_in_history(app, staff, client, person, 
     staff(f"GET {PERSON}/personal-data")
 
 
+def test_an_account_that_a_game_has_made_is_erased_too(staff, db):
+    odd = {"_id": guid(), "Name": "Oddkin", "NameKey": "oddkin", "EmailKey": "o", "Version": 0}
+    db.users.insert_one(odd, bypass_document_validation=True)
+    staff("POST users/oddkin/erase", {"Confirm": "oddkin"})
+    assert db.users.count_documents({"NameKey": "oddkin"}) == 0
+
+
 def test_who_came_back_is_found(erase, person, db, erasures):
     saved = db.users.find_one({"_id": person.id}), list(db.players.find({"UserId": person.id}))
     erase()

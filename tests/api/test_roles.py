@@ -8,6 +8,7 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.tokens import AccessTokens
 from app.core.permissions import Role
+from app.database import COLLECTIONS
 from app.http.api import Blueprint, UnguardedView
 from app.storage.client import Storage
 from tests.applications import replace_service, service
@@ -34,7 +35,8 @@ def test_a_view_without_a_permission_does_not_start():
 @pytest.mark.parametrize("seconds", [0.0, 5.0])
 def test_a_change_of_roles_counts_within_the_cache_time(app, client, world, seconds):
     now = 100.0
-    replace_service(app, Callers(service(app, Storage), seconds, lambda: now))
+    shapes = {plan.name: plan.shape for plan in COLLECTIONS}
+    replace_service(app, Callers(service(app, Storage), shapes, seconds, lambda: now))
     user = world.add_user(roles=(Role.API,))
     headers = world.headers(user=user)
 

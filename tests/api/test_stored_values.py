@@ -23,6 +23,7 @@ from bson import (
 )
 
 from app.core.operations import ANY, all_operations
+from app.core.penalties import BAN, MUTE
 from app.core.permissions import Role
 from app.players.domain import FIELDS
 from app.storage.extended_json import to_json
@@ -81,7 +82,7 @@ VALUES = {
     "map": {"": {}, "a.b": Code("x"), "c": [MinKey()], "Name": DBRef("x", 1)},
     "slot": {"ItemId": Code("x"), "Quantity": Decimal128("1"), "BagId": b"x", "StatBuffs": [{}]},
 }
-MAPS = ("Inventory", "Bank", "Spells", "Variables")
+MAPS = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 PATHS = (
     *("Extra", "Level", "Name", "Inventory", "Inventory.0", "Bank.x", "Spells.0", "Spells"),
     *(f"Variables.{VARIABLE}", "Variables", f"Notes.{NOTE}", "DeletedAt", "Roles", "Power.Ban"),
@@ -89,6 +90,7 @@ PATHS = (
 )
 # The operations whose entries here have changes: all have arguments.
 CHANGING = ("give", "undo", "change-role", "set-variable")
+USER_FIELDS = (*BAN, *MUTE, "Name", "CreationDate", "LastSignInAt", "Variables", "FormerNames")
 OBJECT_FIELDS = ("Name", "Value", "StackLimit", "TextId", "Folder", "TimeCreated", "Extra")
 TYPES = ("item", "spell", "servervariable")
 
@@ -102,6 +104,8 @@ def documents(value, now):
         **{"5": {**slot, "StatBuffs": [value] * 5}, "6": {**slot, "Extra": value}},
     }
     whole_slot = dict.fromkeys(("ItemId", "Quantity", "BagId", "StatBuffs"), value)
+    note = dict.fromkeys(("At", "UserId", "Name", "Text", "IsHidden"), value)
+    notes = {NOTE: value, guid(): note}
     held = {"Inventory": slots, "Bank": slots, "Spells": {"0": value}, "Variables": keyed}
     player = make_player()
     others = dict.fromkeys((*FIELDS, "Extra", "CreationDate"), value)
@@ -110,13 +114,15 @@ def documents(value, now):
     players = [player | {name: v for name, v in others.items() if name not in without}]
     players += [make_player() | {"Name": value, "UserId": value, "FormerNames": value}]
     players += [make_player() | {"Exp": value, "FormerNames": [value]}]
-    players += [make_player() | dict.fromkeys(MAPS, value), make_player() | held]
+    players += [
+        make_player() | dict.fromkeys(MAPS, value),
+        make_player() | {**held, "Notes": notes},
+    ]
     yield "players", players
     gone = {"NameKey": "x", "UserId": value, "DeletedAt": now, "Player": players[0]}
     yield "deleted_players", [{"_id": guid(), **gone}]
-    # The validator knows all other fields of an account.
-    user = make_user() | {"FormerNames": [value], "Variables": value, "Extra": value}
-    yield "users", [user, make_user() | {"Variables": keyed}]
+    user = make_user() | dict.fromkeys((*USER_FIELDS, "Extra", "Notes"), value)
+    yield "users", [user, make_user() | {"Variables": keyed, "Notes": notes}]
     yield (
         "objects",
         [

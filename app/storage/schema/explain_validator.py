@@ -1,11 +1,18 @@
-"""Explains why a document fails its validator; MongoDB only reports that it does. Pure."""
+"""Explains why a document fails its validator, and reads it as the validator describes it.
+
+MongoDB only reports that it fails. Documents of before their validator, and those that were written
+past it, are stored nevertheless.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
+
+from app.core.types import whole
 
 Shape = Mapping[str, Any]
 
@@ -85,3 +92,54 @@ def _in_map(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Fault
             yield from faults(known, inner, path + name)
         elif is_closed:
             yield Fault(path + name, "is not allowed there")
+
+
+# A larger number cannot result from counting, and would soon overflow an int64.
+LARGEST_COUNT = 2**62
+# By MongoDB's name of a type, what is read instead of a value of another type.
+EMPTY: dict[str, Any] = {
+    "string": "",
+    "int": 0,
+    "array": [],
+    "object": {},
+    "date": datetime.fromtimestamp(0, timezone.utc),
+}
+
+
+def readable(shape: Shape, value: Any, fields: Iterable[str] | None = None) -> Any:
+    """Return a value as its shape describes it, whatever is stored.
+
+    What is of another type is read as empty, and a count as higher than all before; items of a list
+    and values of a map are left out. Flags are read as they are stored. With fields, only these of
+    the required ones are added where they are missing.
+    """
+    types = shape.get("bsonType", "")
+    first, may_be_null = (types, False) if isinstance(types, str) else (types[0], "null" in types)
+    if first not in EMPTY or (value is None and may_be_null):
+        return value
+    if first == "int":
+        number = whole(value)
+        if "minimum" in shape and (number is None or not 0 <= number < LARGEST_COUNT):
+            return time.time_ns()
+        return number or 0
+    if not isinstance(value, type(EMPTY[first])):
+        # An object without its parts allows nothing; that there is none might allow everything.
+        value = None if may_be_null and first != "object" else EMPTY[first]
+    if isinstance(value, list):
+        return [item for item in value if not any(faults(shape.get("items", {}), item))]
+    if not isinstance(value, dict):
+        return value
+    required = set(shape.get("required", ()))
+    if fields is not None:
+        required.intersection_update(fields)
+    found = dict(value)
+    for name, part in shape.get("properties", {}).items():
+        if name in value or name in required:
+            found[name] = readable(part, value.get(name))
+    patterns = shape.get("patternProperties", {})
+    for name in value.keys() - shape.get("properties", {}).keys():
+        fitting = [part for pattern, part in patterns.items() if re.search(pattern, name)]
+        is_allowed = fitting or shape.get("additionalProperties") is not False
+        if not is_allowed or any(fault for part in fitting for fault in faults(part, value[name])):
+            del found[name]
+    return found

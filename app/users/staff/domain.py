@@ -22,17 +22,17 @@ from app.core.permissions import (
     role_names,
 )
 from app.core.types import Document
-from app.storage.schema.shapes import ARRAY, FLAG, MOMENT_OR_NULL, TEXT, changeable
+from app.storage.schema.shapes import FLAG, MOMENT_OR_NULL, TEXT, TEXTS, changeable
 
-SUBJECT = SubjectKind("role", hidden=("RemovedAt",))
 SHAPE = changeable(
-    {"_id": TEXT, "Name": TEXT, "Permissions": ARRAY},
+    {"_id": TEXT, "Name": TEXT, "Permissions": TEXTS},
     {
         "Limits": {"bsonType": ["object", "null"]},
         "NeedsSecondFactor": FLAG,
         "RemovedAt": MOMENT_OR_NULL,
     },
 )
+SUBJECT = SubjectKind("role", shape=SHAPE, hidden=("RemovedAt",))
 # An account with this permission counts as an administrator.
 ADMINISTERING = Permission.STAFF_MANAGE
 READS = ("Permissions", "Limits", "NeedsSecondFactor", "RemovedAt")

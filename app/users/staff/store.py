@@ -18,11 +18,12 @@ from app.storage.changes import Changes
 from app.storage.client import Storage
 from app.storage.events import LOCKS
 from app.storage.history import NOTED
+from app.storage.schema.explain_validator import readable
 from app.storage.schema.plan import CollectionPlan
 from app.storage.transactions import after_commit
 from app.users.domain import revoke_tokens
 from app.users.staff.domain import ADMINISTERING, READS, SHAPE, SUBJECT, LastAdministrator
-from app.users.store import Users
+from app.users.store import USERS, Users
 
 ROLES = CollectionPlan(SUBJECT.collection, SHAPE, (NOTED,))
 # Changes of who manages staff take turns: each writes the same document.
@@ -73,7 +74,9 @@ class Roles(Changes):
 
     def all(self) -> dict[str, Document]:
         """Return the roles by name, the shipped ones first."""
-        stored = {role["_id"]: role for role in self._documents.find({}, [*READS])}
+        stored = {
+            role["_id"]: self.readable(role, READS) for role in self._documents.find({}, [*READS])
+        }
         found = {**shipped_roles(), **dict(sorted(stored.items()))}
         return {name: role for name, role in found.items() if not role.get("RemovedAt")}
 
@@ -104,7 +107,8 @@ class Roles(Changes):
         return shipped_roles().get(name, blank)
 
     def preview(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
-        role = self._documents.find_one({"_id": key}, [*reads]) or self._unstored(key)
+        found = self._documents.find_one({"_id": key}, [*reads]) or self._unstored(key)
+        role = self.readable(found, reads)
         return {"Changes": field_changes(SUBJECT, role, rule(role).fields)}
 
     def _where(self, key: str) -> Document:
@@ -131,7 +135,9 @@ class Roles(Changes):
     def administrators(self) -> Iterator[Document]:
         """Yield the accounts that manage staff, and can sign in."""
         roles, now = self.all(), self.now()
-        for user in self._users.find(IS_STAFF, ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]):
+        fields = ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]
+        for found in self._users.find(IS_STAFF, fields):
+            user = readable(USERS.shape, found, fields)
             can_sign_in = has_way_in(user, self.ways_in) and not is_in_force(user, BAN, now)
             if can_sign_in and ADMINISTERING in rights_of(user, roles).permissions:
                 yield user
@@ -146,7 +152,8 @@ class Staff(Users):
 
     def walk(self, *fields: str) -> Iterator[Document]:
         """Return the accounts of staff, by name."""
-        return self._documents.find(IS_STAFF, [*fields], sort=[("NameKey", 1)])
+        for user in self._documents.find(IS_STAFF, [*fields], sort=[("NameKey", 1)]):
+            yield self.readable(user, fields)
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to what an account may do."""
