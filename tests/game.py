@@ -34,6 +34,8 @@ class Game:
 
     def __init__(self, db, answer=None):
         self._db, self._answer = db, answer or (lambda action: {})
+        # What it writes beyond its part, past the validator.
+        self.spoil = {}
         self.taken = []
 
     def play(self):
@@ -46,8 +48,10 @@ class Game:
             sort=[("TakeBefore", 1)],
         ):
             self.taken.append(action)
-            said = {"Done": now, **self._answer(action)}
-            self._db.actions.update_one({"_id": action["_id"]}, {"$set": said})
+            said = {"Done": now, **self._answer(action), **self.spoil}
+            self._db.actions.update_one(
+                {"_id": action["_id"]}, {"$set": said}, bypass_document_validation=bool(self.spoil)
+            )
 
 
 @contextmanager

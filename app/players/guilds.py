@@ -100,17 +100,20 @@ class Guilds:
         found = self._transactions.find(lambda: self._guilds.find_one({"_id": guild_id}, shown))
         if found is None:
             raise NotFound("guild", guild_id)
-        return found
+        return GUILDS.readable(found, fields or ("Name", "FoundingDate"))
 
     def list(self, window: Window) -> Page:
         """Return a page of guilds, by name."""
         page = self._pages.read(window, BY_NAME, LISTED)
-        return page._replace(values=[listed_guild(guild) for guild in page.values])
+        return page._replace(
+            values=[listed_guild(GUILDS.readable(guild, ("Name",))) for guild in page.values]
+        )
 
 
 def guilds_of(db: Database[Document], ids: Sequence[str]) -> Iterator[Document]:
     """Yield the guilds of these players, with the ranks of these players alone."""
     for guild in db[GUILDS.name].find({MEMBER: {"$in": list(ids)}}, ["Name", "Members"]):
+        guild = GUILDS.readable(guild, ("Name",))
         ranks = {id_: rank for id_, rank in ranks_of(guild).items() if id_ in ids}
         yield {"Id": guild["_id"], "Name": guild.get("Name"), "Ranks": ranks}
 

@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from itertools import product
 
 import pytest
 
@@ -235,6 +236,24 @@ def test_a_key_of_what_is_said_to_all_is_another_one_than_ones_own(db, post):
     look(db)
     post("chat/global", {"Message": "One."}, 202, Idempotency_Key="k")
     post("users/Clerk/admin/kick", None, 202, Idempotency_Key="k")
+
+
+def test_an_action_that_a_game_has_spoilt_is_no_bug(db, get):
+    fields = ("By", "Subject", "Arguments", "Kind", "Result", "Reason", "At")
+    for field, value in product(fields, (None, 5, "x", 1.5, [], [{}])):
+        db.actions.delete_many({})
+        spoilt = {**make_action(), field: value}
+        db.actions.insert_one(spoilt, bypass_document_validation=True)
+        assert len(get("actions")["Values"]) == 1, (field, value)
+        get(f"actions/{spoilt['_id']}")
+
+
+def test_what_a_game_spoils_while_it_is_waited_for_does_not_matter(db, post):
+    spoilt = {"Subject": None, "Arguments": 5, "Kind": None, "By": "x"}
+    with playing(db) as game:
+        game.spoil = spoilt
+        answer = post("players/Aladric/admin/warpto", {"mapid": MAP})
+    assert answer.json["Message"].startswith("Warped 'Aladric' to ")
 
 
 def test_a_secret_is_not_said(db, post):

@@ -383,11 +383,13 @@ def test_an_account_whose_name_a_game_has_spoilt_can_be_kicked(staff, user, db, 
 def test_what_a_game_should_not_write_breaks_no_page(staff, player, db):
     now = datetime.now(timezone.utc)
     subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
+    odd = {"Taken": "yes", "TakenBy": 7, "Done": 1, "Error": False, "Result": [1]}
     warp = {"Kind": "warp", "Arguments": {"MapId": 7, "X": "far", "Y": None}}
     chat = {"Kind": "chat", "Arguments": {}}
     kinds = (warp, chat, {"Kind": "heal"})
-    actions = [make_action(At=now, Subject=subject, **kind) for kind in kinds]
+    actions = [make_action(At=now, Subject=subject, **odd, **kind) for kind in kinds]
     db.actions.insert_many(actions, bypass_document_validation=True)
+    db.games.insert_one({"_id": "odd", "LookedAt": "now"}, bypass_document_validation=True)
     pages = ["/game", "/chat", "/players/Aladric"]
     for path in [*pages, *(f"/game/{action['_id']}" for action in actions)]:
         staff.read(path)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.players.domain import SLOTS
 from app.storage.schema import shapes
-from app.storage.schema.explain_validator import faults
+from app.storage.schema.explain_validator import faults, readable
 from tests.collection_plans import PLANS
 from tests.domain.test_integrity_kinds import VALID, altered_documents
 
@@ -81,3 +81,23 @@ def test_valid_documents_are_taken_and_those_without_a_required_field_are_not(sc
 )
 def test_a_fault_is_said_in_words(shape, value, what):
     assert what in [fault.what for fault in faults(shape, value, "Field")]
+
+
+ODD = st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3)
+VALUES = st.recursive(
+    ODD | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=9,
+)
+
+
+@given(st.data())
+def test_whatever_is_stored_is_read_as_the_validator_describes_it(data):
+    shape = PLANS[data.draw(st.sampled_from(["users", "roles", "guilds", "actions"]))].shape
+    fields = data.draw(st.lists(st.sampled_from([*shape["properties"]]), unique=True))
+    stored = {field: data.draw(VALUES) for field in fields}
+    read = readable(shape, stored, data.draw(st.lists(st.sampled_from(shape["required"]))))
+    left = {fault.what for fault in faults({**shape, "required": []}, read)}
+    # Flags and texts are what they are.
+    assert not [what for what in left if "true or false" not in what and "guid" not in what]
+    assert readable(shape, read, ()) == read

@@ -130,22 +130,27 @@ def documents(value, now):
             for type_ in (*TYPES, "uservariable", "time")
         ],
     )
-    members = [{"PlayerId": player["_id"], "Rank": 1}]
-    guild = make_guild("A", Extra=value)
+    member = {"PlayerId": value, "Rank": value}
+    members = [value, member, {**member, "PlayerId": player["_id"]}]
+    guild = make_guild("A", **dict.fromkeys(("Members", "Variables", "Bank", "Extra"), value))
     parts = {"Members": members, "Bank": slots, "Variables": keyed, "FoundingDate": value}
     yield "guilds", [guild, make_guild("B", **parts), make_guild("C") | {"Name": value}]
     texts = dict.fromkeys(("Kind", "Text", "With"), value)
     yield (
         "game_events",
-        [make_event(player["_id"], ITEM, **texts)],
+        [
+            make_event(player["_id"], ITEM, **texts, Items=items)
+            for items in (value, [value], [whole_slot], [{**slot, "Quantity": value}])
+        ],
     )
     yield "history", [*entries(value, player, now)]
     bag = {"_id": guid(), **dict.fromkeys(("SlotCount", "Slots", "Extra"), value)}
     yield "bags", [bag, make_bag(slots, size=9)]
+    answered = dict.fromkeys(("Result", "Error", "Reason"), value)
     for kind in ("chat", "letter", "warp", "restart"):
         arguments = dict.fromkeys(("Message", "Items", "MapId", "X", "Y", "Minutes"), value)
         for one in (arguments, {**arguments, "Items": [value, whole_slot]}):
-            yield "actions", [make_action(_id=guid(), Kind=kind, Arguments=one, Reason=value)]
+            yield "actions", [make_action(_id=guid(), Kind=kind, Arguments=one, **answered)]
     yield "games", [{"_id": "world", "LookedAt": now, "Extra": value}]
 
 

@@ -49,6 +49,7 @@ from app.game.actions.domain import (
     request_key,
     state_of,
 )
+from app.game.player_events.domain import ITEM
 from app.players.items.domain import CONTAINERS, receive
 from app.players.items.operations import GIVE
 from app.players.items.store import Catalogue
@@ -60,6 +61,7 @@ from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import (
+    ARRAY,
     FLAG,
     GUID,
     MOMENT,
@@ -77,10 +79,12 @@ ACTIONS = CollectionPlan(
             "_id": GUID,
             "Kind": TEXT,
             "Subject": object_shape({"Kind": TEXT, "Id": TEXT_OR_NULL, "Name": TEXT_OR_NULL}),
-            "Arguments": OBJECT,
+            "Arguments": {**OBJECT, "properties": {"Items": {**ARRAY, "items": ITEM}}},
             "At": MOMENT,
             "TakeBefore": MOMENT,
-            "By": OBJECT,
+            "By": object_shape(
+                {"UserId": TEXT_OR_NULL, "Name": TEXT_OR_NULL}, {"Key": TEXT_OR_NULL}
+            ),
             "Via": TEXT,
             "RequestId": TEXT_OR_NULL,
             "Reason": TEXT_OR_NULL,
@@ -180,7 +184,7 @@ class Actions:
         # The caller has named the subject as now, whoever has the name by now.
         begins = re.escape(f"{intent.key} {whom.kind} ")
         where = {"RequestKey": {"$regex": f"^{begins}[^ ]*$"}, "By.UserId": intent.origin.user_id}
-        keyed = self._actions.find(where).hint("request_key")
+        keyed = map(ACTIONS.readable, self._actions.find(where).hint("request_key"))
         found = next((action for action in keyed if whom.is_named(action["Subject"])), None)
         if found is None:
             found = self._actions.find_one({"RequestKey": request_key(whom.find(), intent)})
@@ -212,7 +216,8 @@ class Actions:
 
     def games(self) -> Sequence[Document]:
         """Return the game servers, the one that polled last first."""
-        return list(self._games.find({}, sort=[("LookedAt", -1)]).limit(100))
+        found = self._games.find({}, sort=[("LookedAt", -1)]).limit(100)
+        return [*map(GAMES.readable, found)]
 
     def is_game_looking(self) -> bool:
         """Tell whether a game has polled for actions recently."""
@@ -230,7 +235,7 @@ class Actions:
     def _wait(self, action: Document) -> Document:
         def read() -> Document:
             found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
-            return {**action, **found}
+            return {**action, **ACTIONS.readable(found, ())}
 
         deadline = wait_deadline(self.wait_seconds)
         try:
@@ -250,16 +255,17 @@ class Actions:
         found = self._transactions.find(lambda: self._actions.find_one({"_id": action_id}))
         if found is None:
             raise ActionNotFound(action_id)
-        return found
+        return ACTIONS.readable(found)
 
     def list(self, where: Document, size: int, after: bytes = b"") -> CursorPage:
         """Return a page of the actions that match a filter, the newest first."""
-        return newest_first.read(self._actions, where, where, size, after)
+        page = newest_first.read(self._actions, where, where, size, after)
+        return page._replace(values=[*map(ACTIONS.readable, page.values)])
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
         """Yield the actions about some documents, and those that an account requested."""
         where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
-        yield from self._actions.find(where, sort=NEWEST_FIRST)
+        yield from map(ACTIONS.readable, self._actions.find(where, sort=NEWEST_FIRST))
 
     def look(self, taker: Taker) -> None:
         """Store that a game server polls for actions."""
@@ -283,7 +289,7 @@ class Actions:
             )
             if action is None:
                 break
-            taken.append(action)
+            taken.append(ACTIONS.readable(action))
         return taken
 
     def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
@@ -291,7 +297,8 @@ class Actions:
         lately = {**taker.taken, "Done": None, "Error": None, "Withdrawn": None}
         recent = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
         since = {"$or": [recent, {"Kind": LETTER}]}
-        return list(self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most))
+        found = self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most)
+        return [*map(ACTIONS.readable, found)]
 
     def answer(
         self, action_id: str, taker: Taker, error: str | None, result: Document | None
@@ -326,10 +333,11 @@ class Actions:
         self._transactions.run(partial(self._give, letter_id), "letter", has_key=True)
 
     def _give(self, letter_id: str) -> None:
-        letter = self._actions.find_one({"_id": letter_id, **DELIVERED})
-        if letter is None:
+        stored = self._actions.find_one({"_id": letter_id, **DELIVERED})
+        if stored is None:
             return
-        by, items = letter["By"], letter["Arguments"]["Items"]
+        letter = ACTIONS.readable(stored)
+        by, items = letter["By"], letter["Arguments"].get("Items", [])
         sender = Origin(
             by["UserId"], by["Name"], letter["Via"], None, letter["Reason"], by.get("Key")
         )

@@ -56,21 +56,25 @@ class GameEvents:
         found = self._transactions.find(lambda: self._events.find_one(where))
         if found is None:
             raise NotFound("event", event_id, "No event of this player has that id.")
-        return found
+        return GAME_EVENTS.readable(found)
 
     def list(self, player_id: str, size: int, after: Position | None = None) -> Sequence[Document]:
         """Return events of a player, the newest first."""
         where = self._of(player_id)
         if after:
             where = {"$and": [where, newest_first.after(after)]}
-        return list(self._events.find(where, sort=NEWEST_FIRST).limit(size))
+        return list(
+            map(GAME_EVENTS.readable, self._events.find(where, sort=NEWEST_FIRST).limit(size))
+        )
 
     def page(self, player_id: str, size: int, after: bytes) -> CursorPage:
         """Return a page of the events of a player, the newest first."""
-        return newest_first.read(self._events, self._of(player_id), player_id, size, after)
+        page = newest_first.read(self._events, self._of(player_id), player_id, size, after)
+        return page._replace(values=[*map(GAME_EVENTS.readable, page.values)])
 
     def of_players(self, player_ids: Sequence[str]) -> Iterator[Document]:
-        yield from self._events.find({"Player": {"$in": list(player_ids)}}, sort=NEWEST_FIRST)
+        found = self._events.find({"Player": {"$in": list(player_ids)}}, sort=NEWEST_FIRST)
+        yield from map(GAME_EVENTS.readable, found)
 
     def _of(self, player_id: str) -> Document:
         where: Document = {"Player": player_id}

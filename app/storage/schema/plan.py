@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from app.core.types import Document
+from app.storage.schema.explain_validator import readable
 
 
 class CollectionPlan(NamedTuple):
@@ -15,6 +17,11 @@ class CollectionPlan(NamedTuple):
     name: str
     shape: Document
     indexes: tuple[IndexModel, ...] = ()
+
+    def readable(self, document: Document, fields: Iterable[str] | None = None) -> Document:
+        """Return a document as the shape describes it, however it was stored."""
+        read: Document = readable(self.shape, document, fields)
+        return read
 
 
 def sort_keys(*keys: str) -> list[tuple[str, int]]:

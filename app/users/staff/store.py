@@ -18,7 +18,6 @@ from app.storage.changes import Changes
 from app.storage.client import Storage
 from app.storage.events import LOCKS
 from app.storage.history import NOTED
-from app.storage.schema.explain_validator import readable
 from app.storage.schema.plan import CollectionPlan
 from app.storage.transactions import after_commit
 from app.users.domain import revoke_tokens
@@ -137,7 +136,7 @@ class Roles(Changes):
         roles, now = self.all(), self.now()
         fields = ["Name", *RIGHTS, *BAN_STATE, *WAYS_IN]
         for found in self._users.find(IS_STAFF, fields):
-            user = readable(USERS.shape, found, fields)
+            user = USERS.readable(found, fields)
             can_sign_in = has_way_in(user, self.ways_in) and not is_in_force(user, BAN, now)
             if can_sign_in and ADMINISTERING in rights_of(user, roles).permissions:
                 yield user
