@@ -62,7 +62,7 @@ def judged(folder, writes, storms, only="", faults=()):
     print(f"\nFollowers saw {seen}. The slowest answer took {slowest:.1f} s.")
     for law, cases in broken.items():
         print(f"\nBROKEN: {law}: {len(cases)} times, such as")
-        print(*(f"  {str(case)[:500]}" for case in cases[:EXAMPLES]), sep="\n")
+        print(*(f"  {str(case)[:5000]}" for case in cases[:EXAMPLES]), sep="\n")
     print(f"\n{len(broken)} broken laws.")
     return broken
 

@@ -202,8 +202,7 @@ class Worker(Caller):
     def undo(self, player, _):
         pair, held = (player, self._item), self._held[player, self._item]
         if entry := self.give(player).entry:
-            given = self._held[pair] - held
-            self._make("undo", player, {pair: -given}, f"history/{entry}/undo", {})
+            self._make("undo", player, {pair: held - self._held[pair]}, f"history/{entry}/undo", {})
 
     def repeat_some(self, *_):
         if self._recent:

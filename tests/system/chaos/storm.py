@@ -161,6 +161,6 @@ class Storm:
             seen = len(follower.seen), len({*follower.seen})
             follower.expect(seen == (entries, entries), f"of {entries} events (and once)", seen)
             follower.expect(follower.seen == first.seen, "another order of events")
-        bugs = sum(service.tracebacks() for service in (*world.services, world.patient))
+        bugs = [line for one in (*world.services, world.patient) for line in one.tracebacks()]
         first.expect(not bugs, "the service logs bugs of its own", bugs)
         return Judge(world.ledger, world.db)
