@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from collections.abc import Mapping
 from typing import Any
 
 from app.core.types import Document
@@ -74,51 +72,3 @@ NOTES = map_of(
 )
 # The fields of a document that can be found by name.
 NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": ARRAY}
-
-# By BSON type, what is read instead of a value of another type. Numbers and flags are read as they
-# are stored.
-EMPTY: Document = {
-    "string": "",
-    "array": [],
-    "object": {},
-    "date": datetime.fromtimestamp(0, timezone.utc),
-}
-
-
-def readable(stored: Any, shape: Shape, fields: Iterable[str] | None = None) -> Any:
-    """Return a stored value as its shape describes it, whatever is stored.
-
-    Documents of before their validator, and those that were written past it, may break it. What
-    breaks it is read as empty; items of a list and values of a map are left out. With fields, only
-    these of the required ones are added where they are missing.
-    """
-    types = shape.get("bsonType", "")
-    first, may_be_null = (types, False) if isinstance(types, str) else (types[0], "null" in types)
-    if first not in EMPTY or (stored is None and may_be_null):
-        return stored
-    empty = EMPTY[first]
-    if not isinstance(stored, type(empty)):
-        # An object without its parts allows nothing; that there is none might allow everything.
-        stored = None if may_be_null and first != "object" else empty
-    if isinstance(stored, list):
-        return [item for item in stored if _is_whole(item, shape.get("items", {}))]
-    if not isinstance(stored, dict):
-        return stored
-    required = set(shape.get("required", ()))
-    if fields is not None:
-        required.intersection_update(fields)
-    parts = shape.get("properties", {})
-    found = stored | {
-        name: readable(stored.get(name), part)
-        for name, part in parts.items()
-        if name in stored or name in required
-    }
-    for pattern, part in shape.get("patternProperties", {}).items():
-        for name in stored:
-            if re.search(pattern, name) and not _is_whole(stored[name], part):
-                del found[name]
-    return found
-
-
-def _is_whole(stored: Any, shape: Shape) -> bool:
-    return bool(readable(stored, shape) == stored)
