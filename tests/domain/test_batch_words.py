@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batches.domain import MOST_KINDS, Summary, kind_sentence
-from app.console.history.sentences import bar, filter_texts, row_sentence, with_names
+from app.console.history.sentences import filter_texts, row_sentence, with_names
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
 NAMES = {ITEM: "Health Potion", SPELL: "Fireball"}
@@ -92,11 +92,6 @@ def test_a_row_is_told_whatever_it_lacks():
 def test_a_sentence_has_names_for_ids():
     assert with_names(f"It holds 0 of {ITEM}.", NAMES) == "It holds 0 of Health Potion."
     assert with_names(f"It holds 0 of {ITEM}.", {}) == f"It holds 0 of {ITEM}."
-
-
-def test_the_parts_of_a_bar_fill_it():
-    assert bar({"Done": 1, "Ready": 2, "Refused": 1}) == (250, 500, 250)
-    assert bar({"Done": 0, "Ready": 0, "Refused": 0}) == (0, 0, 0)
 
 
 def test_filters_are_told_in_their_order():

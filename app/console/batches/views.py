@@ -38,7 +38,6 @@ from app.console.frame.pages import path_to, redirect_with_notice, render, see_o
 from app.console.frame.times import as_utc
 from app.console.history.sentences import (
     GUID,
-    bar,
     filter_texts,
     ids_in,
     lines,
@@ -88,7 +87,6 @@ def with_titles(found: Iterable[Document]) -> list[Document]:
             "Title": title_of(batch, names),
             "Plan": [kind_sentence(kind, names) for kind in batch.get("Summary", ())],
             "Chosen": filter_texts(changes, names),
-            "Bar": bar(public_batch(batch)),
         }
         for batch, changes in zip(stored, chosen, strict=True)
     ]

@@ -214,19 +214,6 @@ def duration(seconds: int) -> str:
     return "less than a minute"
 
 
-class Bar(NamedTuple):
-    """The lengths of the parts of a progress bar, in thousandths."""
-
-    done: float
-    ready: float
-    refused: float
-
-
-def bar(counts: Document) -> Bar:
-    rows = sum(counts[name] for name in ("Done", "Ready", "Refused")) or 1
-    return Bar(*(1000 * counts[name] / rows for name in ("Done", "Ready", "Refused")))
-
-
 def row_sentence(row: Document, names: Names) -> str:
     """Return a sentence about what a row does; a malformed row has no arguments."""
     if row["Operation"] is None or not row["Arguments"]:
