@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -54,7 +54,7 @@ from app.core.operations import batch_operations, object_arguments
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.texts import count_text
-from app.core.types import Document
+from app.core.types import Document, value_at
 from app.history.access import visible_entries
 from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
@@ -74,21 +74,19 @@ def find_batches(wanted: Document, size: int) -> CursorPage:
     return page._replace(values=with_titles(page.values))
 
 
-def with_titles(found: Iterable[Document]) -> list[Document]:
+def with_titles(found: Sequence[Document]) -> list[Document]:
     """Return public batches with their titles, and what pages tell about their rows."""
-    stored = list(found)
-    chosen = [batch.get("Undo") or {} for batch in stored]
-    ids = {one.get("Item") for one in chosen}
-    ids |= {kind["Object"] for batch in stored for kind in batch.get("Summary", ())}
-    names = objects.names_of(ids - {None})
+    ids = {kind["Object"] for batch in found for kind in batch.get("Summary", ())}
+    ids |= {value_at(batch, "Undo.Item") for batch in found}
+    names = objects.names_of(ids)
     return [
         {
             **public_batch(batch),
             "Title": title_of(batch, names),
             "Plan": [kind_sentence(kind, names) for kind in batch.get("Summary", ())],
-            "Chosen": filter_texts(changes, names),
+            "Chosen": filter_texts(batch.get("Undo") or {}, names),
         }
-        for batch, changes in zip(stored, chosen, strict=True)
+        for batch in found
     ]
 
 
@@ -126,16 +124,12 @@ def batch_page(batch_id: str) -> Response:
     )
 
 
-def argument_names() -> list[str]:
-    """Return the names that history has for the arguments of all operations of rows."""
-    operations = batch_operations().values()
-    names = [name for one in operations for name in one.history_arguments(one.arguments.fields)]
-    return list(dict.fromkeys(names))
-
-
 def result_columns() -> Columns:
-    about = "Row Player PlayerId Operation What Verdict Why Entry Batch"
-    return columns(" ".join([about, *argument_names()]))
+    """Return the columns of the file: the last are the arguments of all operations of rows."""
+    names = ["Row Player PlayerId Operation What Verdict Why Entry Batch"]
+    for one in batch_operations().values():
+        names += one.history_arguments(one.arguments.fields)
+    return columns(" ".join(names))
 
 
 def find_rows(wanted: Document, size: int, batch_id: str) -> CursorPage:
@@ -163,7 +157,7 @@ def find_rows(wanted: Document, size: int, batch_id: str) -> CursorPage:
             "Undone": undone
             and {**undone, "Id": undone["_id"], "Lines": lines(reverse_of(undone), names)},
         }
-        values.append({**dict.fromkeys(argument_names()), **row["Arguments"], **row, **texts})
+        values.append({**row["Arguments"], **row, **texts})
     return page._replace(values=values)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from operator import itemgetter
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -26,7 +26,7 @@ from app.core.naming import SEARCH_LENGTH, name_key
 from app.core.paging import CursorPage, Page, Window
 from app.core.permissions import Need, Permission
 from app.core.texts import whole_text
-from app.core.types import Document
+from app.core.types import Document, value_at
 from app.http.cursors import cursors
 from app.http.errors import status_of
 from app.http.uploads import download
@@ -42,9 +42,13 @@ FORMULA = re.compile("(^|;)(?=[-=+@\t\r\n\uff1d\uff0b\uff0d\uff20])")
 Columns = Mapping[str, Callable[[Document], Any]]
 
 
-def columns(names: str, **others: Callable[[Document], Any]) -> Columns:
-    """Return columns that are fields of records, and others."""
-    return {**{name: itemgetter(name) for name in names.split()}, **others}
+def columns(names: str, **others: str | Callable[[Document], Any]) -> Columns:
+    """Return columns that are fields of records, and others: paths in records, or functions."""
+    known = {**{name: name for name in names.split()}, **others}
+    return {
+        title: partial(value_at, path=of) if isinstance(of, str) else of
+        for title, of in known.items()
+    }
 
 
 class Listed(NamedTuple):
@@ -110,7 +114,7 @@ class ListPage:
             found[one.name] = text if not one.value or text in one.options() else one.value
         return found
 
-    def part(self, after: str, size: int, **place: Any) -> Page | CursorPage:
+    def part(self, after: str | None, size: int, **place: Any) -> Page | CursorPage:
         typed = {**self.wanted(), "after": after}
         return self.read({name: text for name, text in typed.items() if text}, size, **place)
 
@@ -144,13 +148,11 @@ class ListPage:
 
         def pieces(part: Page | CursorPage) -> Iterator[bytes]:
             yield BYTE_ORDER_MARK + csv_lines([shown])
-            yield lines(part)
-            while (after := cursors.write(part.next)) is not None:
-                part = self.part(after, ROWS_AT_ONCE, **place)
-                yield lines(part)
-
-        def lines(part: Page | CursorPage) -> bytes:
-            return csv_lines([cell(record) for cell in shown.values()] for record in part.values)
+            while True:
+                yield csv_lines([cell(one) for cell in shown.values()] for one in part.values)
+                if part.next is None:
+                    return
+                part = self.part(cursors.write(part.next), ROWS_AT_ONCE, **place)
 
         return download(begin, guard.caller().id, content_type="text/csv; charset=utf-8")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from flask import Response
@@ -84,10 +83,10 @@ ListPage(
     search,
     columns(
         "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
-        Kind=lambda entry: entry["Subject"]["Kind"],
-        SubjectId=lambda entry: entry["Subject"]["Id"],
+        Kind="Subject.Kind",
+        SubjectId="Subject.Id",
         Result=lines_text,
-        Key=lambda entry: entry["By"]["Key"],
+        Key="By.Key",
     ),
     FILTERS,
     "history/list.html",
@@ -111,9 +110,9 @@ ListPage(
         Result=lines_text,
         Reason=lambda row: row.get("Reason") or row.get("Text"),
         By=lambda row: row.get("By") or "the game",
-        Via=lambda row: row.get("Via"),
-        With=lambda row: row.get("WithName"),
-        Id=itemgetter("Id"),
+        Via="Via",
+        With="WithName",
+        Id="Id",
     ),
 )
 
