@@ -59,7 +59,6 @@ from app.history.access import visible_entries
 from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
 from app.http.uploads import form_file, is_form_with_file
-from app.players.store import players
 
 ROW_ARGUMENTS = RowListArgs()
 VERDICT_TABS = ("", *VERDICTS, "replanned")
@@ -301,7 +300,8 @@ def plan_change() -> Applied:
     listed = lines_of(sent.load(BatchForPlayers())["players"]) if sent.name == "players" else []
     operation = batch_operations()[sent.load(BatchOperation())["operation"]]
     sent.args = operation.history_arguments(sent.load(operation.arguments))
-    return plan_body(batch_body(sent, distinct(listed)))
+    named = {key.id or key.name_key: key.text for key in map(Lookup.parse, listed)}
+    return plan_body(batch_body(sent, named.values()))
 
 
 def plan_undo() -> Applied:
@@ -358,16 +358,6 @@ def typed_filters(sent: Submission) -> dict[str, str]:
     return {name: text for name, text in {**typed, **utc}.items() if text}
 
 
-def distinct(listed: list[str]) -> list[str]:
-    """Return one line per player: a pasted list may name a player twice, by name and by id."""
-    keys = [Lookup.parse(line) for line in listed]
-    found = players.identify_many(keys)
-    named: dict[str | None, str] = {}
-    for line, key in zip(listed, keys, strict=True):
-        named.setdefault(found[key].id if key in found else key.id or key.name_key, line)
-    return [*named.values()]
-
-
 def about_found(target: Target) -> Iterable[str]:
     search, online = target.values["Search"], target.values["Online"]
     named = f" whose name contains “{search}”" if search else ""
@@ -397,7 +387,7 @@ OPERATION = Field("operation", "What to do", value="give", type="radio", options
 PLAYERS = Field(
     "players",
     "Players",
-    "Names or ids, one on each line. Duplicates count once.",
+    "Names or ids, one on each line. The same name or id counts once.",
     type="area",
     html={"rows": 10, "maxlength": 500000},
 )
