@@ -15,13 +15,13 @@ from app.console.forms.places import Found, Place
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import PAGE_SIZE, done, path_to, render
-from app.console.frame.subjects import USERS, moment_of, text_of
+from app.console.frame.subjects import USERS
 from app.console.history.tables import changes_of
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import NAMES, RIGHTS, Permission, all_role_names, role_names
-from app.core.types import Document
+from app.core.types import Document, value_at
 from app.history.store import history
 from app.http.intents import intent
 from app.users.second_factor.domain import has_factor
@@ -49,17 +49,16 @@ def people(found: Iterable[Document]) -> list[Document]:
     did = history.count_by_author([user["_id"] for user in accounts], now - timedelta(days=7))
     shown = []
     for user in accounts:
-        keys, invitation = user.get("Keys"), user.get("Invitation")
-        used = [moment_of(key.get("LastUsedAt")) for key in keys.values()] if keys else []
-        until = moment_of(invitation.get("ExpiresAt")) if isinstance(invitation, dict) else None
+        keys, until = user.get("Keys", {}), value_at(user, "Invitation.ExpiresAt")
+        used = [key["LastUsedAt"] for key in keys.values() if "LastUsedAt" in key]
         fields = {
-            "Name": text_of(user.get("Name")) or str(user["_id"]),
+            "Name": user["Name"] or user["_id"],
             "Named": [n if n in known else f"{n} (removed)" for n in role_names(user)],
-            "Email": text_of(user.get("Email")),
+            "Email": user["Email"],
             "HasFactor": has_factor(user),
-            "LastSignIn": moment_of(user.get("LastSignInAt")),
-            "Keys": len(keys or ()),
-            "KeyUsed": max((at for at in used if at), default=None),
+            "LastSignIn": user.get("LastSignInAt"),
+            "Keys": len(keys),
+            "KeyUsed": max(used, default=None),
             "IsInvited": not has_way_in(user),
             "InvitedUntil": until if until and until > now else None,
             "IsPeer": guard.is_peer(user),
@@ -102,7 +101,7 @@ def role_page(role: str) -> Response:
         why=why,
         found=found,
         text=role_text(found),
-        holders=[{"Id": user["_id"], "Name": text_of(user.get("Name"))} for user in holders],
+        holders=holders,
         forms=forms_on([CHANGE, REMOVE], target),
         **changes,
     )
