@@ -21,6 +21,7 @@ from app.core.naming import SEARCH_LENGTH, Lookup
 from app.core.paging import Page
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission, all_role_names
+from app.core.texts import count_text
 from app.core.types import Document, whole
 from app.http.cursors import cursors
 from app.players.store import players
@@ -30,8 +31,6 @@ from app.users.store import users
 
 # The most players and users with a former name, and deleted players, that a search lists.
 MOST_FORMER = 10
-# A search counts no further: nobody reads so many names.
-MOST_COUNTED = 1000
 LAST_CHANGES = 6
 RECENT_COOKIE = "quartermaster-recent"
 
@@ -73,7 +72,6 @@ def user_card(user: Document, former_name: str | None = None) -> Document:
         "Id": user["_id"],
         "Name": user["Name"] or str(user["_id"]),
         "RoleNames": all_role_names(user),
-        "CreationDate": user.get("CreationDate"),
         "FormerName": former_name,
         "DeletedAt": None,
     }
@@ -114,15 +112,10 @@ class Kind(NamedTuple):
             account = accounts.get(card[self.account])
             card |= {"Account": account, **penalties_in_force(account or {}, now)}
             card["Notes"] = visible_notes(noted.get(card["Id"], {}).get("Notes"))
-            count = len(card["Notes"])
-            words = {
-                "deleted": ("bad", card["DeletedAt"]),
-                "banned": ("bad", card[BAN.flag]),
-                "muted": ("bad", card[MUTE.flag]),
-                f"{count} note{'' if count == 1 else 's'}": ("", count),
-            }
-            marks = [(word, colour) for word, (colour, is_on) in words.items() if is_on]
-            card["Marks"] = marks
+            words = {"deleted": "DeletedAt", "banned": BAN.flag, "muted": MUTE.flag}
+            card["Marks"] = [(word, "bad") for word, field in words.items() if card[field]]
+            if count := len(card["Notes"]):
+                card["Marks"].append((count_text(count, "note"), ""))
         return shown
 
     def find(self, wanted: Document, size: int) -> Page:
@@ -139,14 +132,13 @@ class Kind(NamedTuple):
         cards = [self.card(record, name) for record, name in found]
         return self.marked(card for card in cards if card["Name"] not in names)
 
-    def about(self, found: Listed, most: int = MOST_COUNTED) -> dict[str, Any]:
-        """Return what the page of a list shows beside it: the total, and those with other names."""
+    def about(self, found: Listed) -> dict[str, Any]:
+        """Return what the page of a list shows beside it: those with other names."""
         search, former, deleted = search_text(found.wanted), [], []
         if search and not request.args.get("after"):
             former = self.former(search, found.values)
             deleted = deleted_cards(search) if self is PLAYERS else []
-        total = total_text(found.total, search, most)
-        return {"total_text": total, "former": former, "deleted": deleted}
+        return {"former": former, "deleted": deleted}
 
     def target(self, key: Lookup, **_: Any) -> Found:
         card = self.card(self.store.get(key))
@@ -224,11 +216,6 @@ USERS = Kind(
     "Id",
     {"name": ("By name", "name", True), "email": ("By address", "email", True)},
 )
-
-
-def total_text(total: int, search: str | None, most: int = MOST_COUNTED) -> str:
-    """Return a total for a page; that of a search is exact only up to a bound."""
-    return f"more than {most:,}" if search and total > most else f"{total:,}"
 
 
 def deleted_cards(text: str) -> list[Document]:

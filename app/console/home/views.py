@@ -10,7 +10,7 @@ from app.auth import guard
 from app.catalogue.domain import parse_type
 from app.console.forms.object_names import plain, suggestions
 from app.console.frame.pages import blp, page, render, required
-from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent, total_text
+from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent
 from app.console.game.actions import coming_restart, game_stopped
 from app.console.health.views import levels_plot, online_plot, samples_of_day
 from app.console.history.tables import last_changes
@@ -51,7 +51,7 @@ def home() -> Response:
 @required(Permission.PLAYERS_READ)
 def search() -> Response:
     text = plain(request.args.get("q", ""))
-    return render("home/search.html", found=find(text), text=text, total_text=total_text)
+    return render("home/search.html", found=find(text), text=text)
 
 
 @blp.get("/suggest")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from flask import Response, current_app, request
 from markupsafe import Markup
 
-from app.batches.domain import MOST_PLAYERS
 from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target, about_items
 from app.console.forms.places import Place
@@ -163,7 +161,7 @@ ListPage(
     COLUMNS,
     PLAYERS.filters,
     "players/list.html",
-    partial(PLAYERS.about, most=MOST_PLAYERS),
+    PLAYERS.about,
 )
 ListPage("/players/online", NEEDS, find_online, COLUMNS, template="players/online.html")
 
