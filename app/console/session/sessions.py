@@ -61,8 +61,7 @@ class FactorMissing(Forbidden):
 
 def identify() -> Caller:
     """Return the signed-in caller, or raise Unauthorized; a form must be from its session."""
-    secret = cookie(COOKIE)
-    session = refresh_tokens.session(secret) if secret else None
+    session = refresh_tokens.session(cookie(COOKIE))
     if session is None:
         raise Unauthorized
     caller = callers.get(
@@ -96,10 +95,10 @@ def current_session() -> Session | None:
     return current_environ().get(_SESSION)
 
 
-def begin(response: Response, user: Document, **about: Any) -> None:
+def begin(response: Response, user: Document, **about: Any) -> Response:
     """Begin a session for an authenticated account, and end the browser's former session.
 
-    The session stores what is known about the sign-in.
+    The session stores what is known about the sign-in; the response gets its cookie.
     """
     seconds = current_app.config["CONSOLE_SESSION_SECONDS"]
     browser = browser_name(request.headers.get("User-Agent", ""))
@@ -107,16 +106,17 @@ def begin(response: Response, user: Document, **about: Any) -> None:
         user["_id"], user["PasswordVersion"], seconds, browser, **about
     )
     set_cookie(response, COOKIE, issued.token, max_age=seconds, samesite="Lax")
-    secret = cookie(COOKIE)
-    if former := refresh_tokens.session(secret) if secret else None:
+    if former := refresh_tokens.session(cookie(COOKIE)):
         _revoke(former)
+    return response
 
 
-def end(response: Response) -> None:
+def end(response: Response) -> Response:
     """End the session of this request."""
     if session := current_session():
         _revoke(session)
     set_cookie(response, COOKIE, "", max_age=0, samesite="Lax")
+    return response
 
 
 def _revoke(session: Session) -> None:

@@ -97,15 +97,9 @@ def sign_in() -> Response:
 def finish_sign_in(user: Document, back: str, method: str = "password", **about: Any) -> Response:
     """Begin a session; if the account has a second factor, ask for its code first."""
     if not has_factor(user):
-        return begin_session(user, back, Method=method, **about)
+        return session.begin(see_other(local(back)), user, Method=method, **about)
     proved = session.visit_secret(), user["_id"], user["PasswordVersion"], method
     return code_page(Submission(TYPE_CODE), vault.seal(CODE_STEP, *proved), back)
-
-
-def begin_session(user: Document, back: str, **about: Any) -> Response:
-    response = see_other(local(back))
-    session.begin(response, user, **about)
-    return response
 
 
 @blp.post("/sign-in/code")
@@ -123,7 +117,8 @@ def sign_in_with_code() -> Response:
         return code_page(sent, state, back)
     # Whoever needs a recovery code may have lost the phone, and has one code fewer.
     own_page = path_to("second-factor", done="recovery-code")
-    return begin_session(user, own_page if is_recovery else back, Method=method)
+    to = own_page if is_recovery else local(back)
+    return session.begin(see_other(to), user, Method=method)
 
 
 def account_of(state: str) -> tuple[Document, str]:
@@ -234,9 +229,7 @@ def accept_invitation() -> Response:
 @blp.post("/sign-out")
 @required(SignedIn.ANYBODY)
 def sign_out() -> Response:
-    response = see_other(path_to("sign-in"))
-    session.end(response)
-    return response
+    return session.end(see_other(path_to("sign-in")))
 
 
 def own_sign_ins_page(key: Lookup, **_: Any) -> Response:
