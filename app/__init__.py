@@ -96,7 +96,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     address.register(app, app.config["TRUSTED_PROXIES"])
     cors.register(app, app.config["CORS_ORIGINS"])
     add_routes(app)
-    errors.register(app, DatabaseError, explain)
+    errors.register(app, DatabaseError, explain, errors.answer, errors.answer_http)
     guard.check_every_view(app)
     if app.config["COMPATIBILITY"] == compatible.INTERSECT:
         compatible.apply(app)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from app.core import metrics
@@ -55,7 +55,11 @@ BUG = "Something went wrong on our side; our log has the details under this X-Re
 
 
 def register(
-    app: Flask, kind: type[Exception], translate: Callable[[Any], QuartermasterError | None]
+    app: Flask | Blueprint,
+    kind: type[Exception],
+    translate: Callable[[Any], QuartermasterError | None],
+    respond: Callable[[QuartermasterError], Response],
+    respond_http: Callable[[HTTPException], Response],
 ) -> None:
     """Answer all errors in one format; errors of the given kind are translated first.
 
@@ -69,10 +73,10 @@ def register(
         if known is None:
             raise error
         known.__cause__ = error
-        return answer(known)
+        return respond(known)
 
-    app.register_error_handler(QuartermasterError, answer)
-    app.register_error_handler(HTTPException, _answer_http)
+    app.register_error_handler(QuartermasterError, respond)
+    app.register_error_handler(HTTPException, respond_http)
     app.register_error_handler(kind, answer_translated)
 
 
@@ -148,7 +152,7 @@ def http_sentence(error: HTTPException) -> str:
     return own or SENTENCES.get(error.code or 500) or error.description or error.name
 
 
-def _answer_http(error: HTTPException) -> Response:
+def answer_http(error: HTTPException) -> Response:
     """Answer errors of Flask and Werkzeug, including InternalServerError for unexpected ones."""
     status, sentence = error.code or 500, http_sentence(error)
     kept = {n: v for n, v in error.get_headers() if n not in ("Content-Type", "Content-Length")}

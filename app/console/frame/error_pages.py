@@ -12,28 +12,27 @@ from app.console.forms.submissions import typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.core.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
+from app.http import errors
 from app.http.errors import headers_of, http_sentence, note, status_of
 from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain
 from app.users.staff.store import roles
 
 
-@blp.errorhandler(QuartermasterError)
 def error_page(error: QuartermasterError) -> Response:
     """Return the page of an error; without a session, the sign-in page."""
-    is_unknown, text, ask = isinstance(error, Unauthorized), str(error), []
+    is_unknown, ask = isinstance(error, Unauthorized), []
     if request.method in session.SAFE_METHODS:
         if is_unknown:
             back = request.full_path.rstrip("?")
             return see_other(path_to("sign-in", back=None if back == PREFIX else back))
         if isinstance(error, session.FactorMissing):
             return see_other(path_to("second-factor"))
-    if is_unknown:
-        text = "You are no longer signed in. Nothing was changed."
     note(error)
     if isinstance(error, PermissionMissing | RoleMissing) and session.current_session():
         # Some who manage staff.
         ask = [str(user.get("Name")) for user in islice(roles.administrators(), 5)]
+    text = "You are no longer signed in. Nothing was changed." if is_unknown else str(error)
     # Every page would refuse somebody without a role.
     has_ended = is_unknown or isinstance(error, session.AccessEnded)
     page = problem_page(status_of(error), text, has_ended, ask)
@@ -41,16 +40,6 @@ def error_page(error: QuartermasterError) -> Response:
     return page
 
 
-@blp.errorhandler(DatabaseError)
-def database_error_page(error: Exception) -> Response:
-    known = explain(error)  # type: ignore[arg-type] # registered for DatabaseError alone
-    if known is None:
-        raise error
-    known.__cause__ = error
-    return error_page(known)
-
-
-@blp.errorhandler(HTTPException)
 def http_error_page(error: HTTPException) -> Response:
     return problem_page(error.code or 500, http_sentence(error))
 
@@ -75,3 +64,6 @@ def problem_page(
         sign_in=sign_in or not session.cookie(session.COOKIE),
         request_id=request_id(),
     )
+
+
+errors.register(blp, DatabaseError, explain, error_page, http_error_page)
