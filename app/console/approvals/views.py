@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from flask import Response
 
@@ -93,12 +94,12 @@ def approval_page(request_id: str) -> Response:
     return render("approvals/approval.html", request=shown, forms=forms_on(FORMS, target))
 
 
-def is_waiting(target: Target) -> bool:
-    return bool(target.record["State"] == "waiting")
+def is_waiting(target: Target) -> Any:
+    return target.record["State"] == "waiting"
 
 
-def is_of_caller(target: Target) -> bool:
-    return bool(target.record["By"]["UserId"] == guard.caller().id)
+def is_of_caller(target: Target) -> Any:
+    return target.record["By"]["UserId"] == guard.caller().id
 
 
 def after_approval(approved: tuple[Document, Applied], _: Submission, request_id: str) -> Response:

@@ -210,7 +210,7 @@ class Form:
     # The form is refused if somebody else has changed this part meanwhile; "": any part.
     replaces: str | None = None
     # Whether a page offers it.
-    is_offered: Callable[[Target], bool] = lambda _: True
+    is_offered: Callable[[Target], Any] = lambda _: True
     # Returns the lines of a preview; the slots on the page show the preview, too.
     preview: Callable[[Document], Iterable[str]] | None = None
     # Returns the body that curl sends, if it is not the fields.

@@ -106,7 +106,7 @@ FORMS = (
             guard.caller().id, typed_code(), intent(RENEW_RECOVERY_CODES)
         ),
         asks_reason=False,
-        is_offered=lambda target: bool(target.record["IsOn"]),
+        is_offered=lambda target: target.record["IsOn"],
         shows_outcome=True,
     ),
     Form(
@@ -119,7 +119,7 @@ FORMS = (
         act=lambda: switch_off(guard.caller().id, typed_code(), intent(SWITCH_OFF_FACTOR)),
         asks_reason=False,
         is_danger=True,
-        is_offered=lambda target: bool(target.record["IsOn"]),
+        is_offered=lambda target: target.record["IsOn"],
         notice="factor-off",
     ),
 )

@@ -20,7 +20,8 @@ from app.console.history.tables import changes_of
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
-from app.core.permissions import NAMES, RIGHTS, Permission, all_role_names, role_names
+from app.core.permissions import NAMES, RIGHTS, Permission, role_names
+from app.core.texts import count_text
 from app.core.types import Document, value_at
 from app.history.store import history
 from app.http.intents import intent
@@ -79,11 +80,10 @@ def person_page(key: Lookup) -> Response:
 
 
 def find_roles(*_: Any) -> CursorPage:
-    held, found = [all_role_names(user) for user in staff.walk(*RIGHTS)], []
+    found = []
     for name, role in roles.all().items():
         shown = public_role(role)
-        fields = {"Text": role_text(shown), "Count": sum(name in one for one in held)}
-        found.append({**shown, **fields, "NeedsFactor": shown["NeedsSecondFactor"]})
+        found.append({**shown, "Text": role_text(shown), "Count": roles.count_holders(name)})
     return CursorPage(found, None)
 
 
@@ -94,7 +94,7 @@ def role_page(role: str) -> Response:
     values = {**found, **found["Limits"], **held}
     path = path_to("roles", role)
     target = Target(path, role, role, {"IsPeer": not why}, changes["entries"], values)
-    holders = [user for user in staff.walk("Name", *RIGHTS) if role in all_role_names(user)]
+    holders = [user for user in staff.walk("Name", *RIGHTS) if role in role_names(user)]
     return render(
         "staff/role.html",
         role=role,
@@ -147,9 +147,9 @@ def role_texts() -> dict[str, str]:
 
 
 def role_text(role: Document) -> str:
-    count, limits = len(role["Permissions"]), role["Limits"].values()
+    limits = role["Limits"].values()
     told = [text.format(most) for text, most in zip(LIMIT_TEXTS, limits, strict=True) if most]
-    permissions = f"{count} permission{'' if count == 1 else 's'}"
+    permissions = count_text(len(role["Permissions"]), "permission")
     return f"{permissions}; at most {', '.join(told)}" if told else permissions
 
 
@@ -170,8 +170,8 @@ def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
     return {name: NAMES[name].about for name in names}
 
 
-def is_open(target: Target) -> bool:
-    return bool(target.record["IsPeer"])
+def is_open(target: Target) -> Any:
+    return target.record["IsPeer"]
 
 
 staff_form = partial(Form, is_sensitive=True)
@@ -294,7 +294,7 @@ ListPage(
     "/roles",
     NEEDS,
     find_roles,
-    columns("Name Text Count NeedsFactor"),
+    columns("Name Text Count", NeedsFactor="NeedsSecondFactor"),
     template="staff/roles.html",
     forms=(CREATE,),
 )
