@@ -541,5 +541,5 @@ def test_a_bag_of_any_size_can_be_opened(staff, world, db, player):
         assert page.status_code == 200
         assert "Iron Sword" in page_of(page)
         assert len(page.data) < 100_000
-    assert "must be a guid" in staff.get("/players/Aladric?bag=nonsense").text
-    assert "No bag with id" in staff.read(f"/players/Aladric?bag={SPELL}")
+    assert "must be a guid" in staff.read("/players/Aladric?bag=nonsense", 400)
+    assert "No bag with id" in staff.read(f"/players/Aladric?bag={SPELL}", 404)

@@ -116,13 +116,12 @@ def test_who_was_deleted_keeps_a_page_from_which_alone_it_is_brought_back(staff,
     staff.post(f"{path}/give", itemid=COIN, quantity="2")
     staff.post(f"{path}/delete", confirm="Aladric")
     for tab in ("", "/spells", "/notes"):
-        assert staff.get(f"{path}{tab}").headers["Location"] == f"/console{path}/history"
+        assert "This player was deleted" in staff.read(f"{path}{tab}")
     page = staff.get(f"{path}/history")
     assert "+2 Coin" in page_of(page)
     # In the card, and in the list: the gift cannot be undone while nobody has it.
     assert len(set(re.findall('action="([^"]*/undo)"', page.text))) == 1
-    by_name = staff.get("/players/aladric")
-    assert by_name.headers["Location"] == f"/console{path}/history"
+    assert "This player was deleted" in staff.read("/players/aladric")
     assert "Deleted" in staff.read(f"/history?player={player['_id']}")
     # The player's name is not among those that were looked at last.
     assert path not in staff.get("").text.split("Last changes")[0]
@@ -209,7 +208,7 @@ def test_an_erasure_under_way_says_so_and_when_it_is_done_what_went(
     assert people.said_in(page.text) == []
     assert 'action="/console/history/' not in page.text
     assert people.found_in(db) == []
-    assert staff.get(path).headers["Location"] == f"/console{path}/history"
+    assert "This person was erased" in staff.read(path)
     lesser = visitor(app, world, Role.API, Role.USERS_QUERY).get(f"{path}/history")
     assert "This person was erased" in page_of(lesser)
     assert "Deleted" not in page_of(lesser)
@@ -220,8 +219,8 @@ def test_an_account_that_is_being_erased_is_shown_as_gone(staff, person, db):
     db.users.delete_one({"_id": person})
     record = {"_id": person, "BegunAt": at, "Players": [], "Bags": [], "FinishedAt": None}
     db.erasures.insert_one(record)
-    assert staff.get(f"/users/{person}").headers["Location"] == f"/console/users/{person}/history"
-    assert "being erased" in staff.read(f"/users/{person}/history")
+    for tab in ("", "/history"):
+        assert "being erased" in staff.read(f"/users/{person}{tab}")
     banned = staff.submit(f"/users/{person}/ban", 400, duration="many")
     assert "being erased" in page_of(banned)
 

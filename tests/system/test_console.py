@@ -38,7 +38,7 @@ PAGES = {
     "the overview": "",
     "a search": f"/search?q={FEW}",
     "a search for nobody": "/search?q=zzzzz",
-    "the players": f"/players?search={FEW}&sort=level",
+    "the players": f"/players?search={FEW}&sort=-level",
     "a player": f"{PLAYER_PATH}?bag={BAG}&done={ENTRY}",
     "spells": f"{PLAYER_PATH}/spells",
     "variables": f"{PLAYER_PATH}/variables",

@@ -32,10 +32,11 @@ from app.console.forms.declared import Field, Form, Group, Target, about_batches
 from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import Place
 from app.console.forms.schemas import BatchForPlayers, BatchOperation, list_operations
-from app.console.forms.submissions import Submission, curl, forms_on, submitted
+from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.lists import BYTE_ORDER_MARK, Columns, ListPage, columns
 from app.console.frame.pages import path_to, redirect_with_notice, render, see_other
 from app.console.frame.times import as_utc
+from app.console.game.views import get_curl
 from app.console.history.sentences import (
     GUID,
     filter_texts,
@@ -95,7 +96,7 @@ ListPage(
     find_batches,
     columns("At Title State Rows Ready Done Refused Replanned By Reason Id"),
     template="batches/list.html",
-    about=lambda _: {"curl": curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches")},
+    about=lambda _: {"curl": get_curl("batches")},
 )
 
 
@@ -175,17 +176,14 @@ def in_state(*states: str) -> Callable[[Target], bool]:
     return lambda target: target.record["State"] in states
 
 
-def ready(target: Target) -> str:
-    return count_text(target.record["Ready"], "row")
-
-
 def about_run(target: Target) -> Iterable[str]:
     try:
         access.require_run(guard.caller(), access.visible_batch(target.id))
     except (OverLimit, NeedsApproval) as refusal:
         yield str(refusal)
     if target.record["State"] != "planned":
-        yield f"{ready(target)} {'is' if target.record['Ready'] == 1 else 'are'} left."
+        left = target.record["Ready"]
+        yield f"{count_text(left, 'row')} {'is' if left == 1 else 'are'} left."
     yield (
         "The service finishes it even if you leave this page. You can pause it at any time, and "
         "undo it when it is done."
@@ -193,7 +191,9 @@ def about_run(target: Target) -> Iterable[str]:
 
 
 def about_cancel(target: Target) -> Iterable[str]:
-    left = "The remaining rows" if target.record["State"] == "running" else ready(target)
+    left = "The remaining rows"
+    if target.record["State"] != "running":
+        left = count_text(target.record["Ready"], "row")
     yield (
         f"{left} will not be carried out. What was done stays. A cancelled batch cannot be resumed."
     )
@@ -307,12 +307,12 @@ def plan_change() -> Applied:
 def plan_undo() -> Applied:
     """Plan the undo of changes in history."""
     sent: Any = submitted()
-    chosen = typed_filters(sent)
+    chosen = api_filters(typed_filters(sent))
     if not chosen:
         raise Invalid("Fill in at least one field to choose the changes.")
+    load(ChosenChangesArgs(), chosen)
     body = batch_body(sent)
-    body["Undo"] = api_filters(body["Undo"])
-    load(ChosenChangesArgs(), body["Undo"])
+    body["Undo"] |= chosen
     return plan_body(body)
 
 
@@ -340,8 +340,10 @@ def batch_body(sent: Submission, named: Iterable[str] = ("PLAYER",)) -> Document
     """Return the body for the API: for the players with these names, unless they are searched."""
     body = {"Name": sent.value("Name").strip()}
     if sent.name == "changes":
-        partial_undo = {"Partial": True} if sent.is_checked("Partial") else {}
-        return {**body, "Undo": {**(typed_filters(sent) or {"By": "NAME"}), **partial_undo}}
+        undo: Document = typed_filters(sent) or {"By": "NAME"}
+        if sent.is_checked("Partial"):
+            undo["Partial"] = True
+        return {**body, "Undo": undo}
     row = {"Operation": sent.value("operation", "give"), **sent.args}
     if sent.name == "found":
         chosen = {one.name: sent.shown_value(one) for one in FOUND_BY}
@@ -371,9 +373,8 @@ def argument_fields() -> tuple[Field, ...]:
     named: dict[str, Field] = {}
     for name in list_operations():
         for one in forms[name].by_name.values():
-            with_others = named[one.name].only_with if one.name in named else ()
-            named.setdefault(one.name, one)
-            named[one.name] = replace(named[one.name], only_with=(*with_others, name))
+            first = named.get(one.name, one)
+            named[one.name] = replace(first, only_with=(*first.only_with, name))
     return tuple(named.values())
 
 

@@ -13,9 +13,9 @@ from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Found
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, search_text, window_of
-from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
+from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of, timeline
-from app.console.session.sessions import SAFE_METHODS, cookie, set_cookie
+from app.console.session.sessions import cookie, set_cookie
 from app.core.errors import NotFound
 from app.core.naming import SEARCH_LENGTH, Lookup
 from app.core.paging import Page
@@ -86,13 +86,12 @@ class Kind(NamedTuple):
     card: Callable[..., Document]
     # The field of a card with the id of the account.
     account: str
-    # The orders that a page offers: the label, the name in the store, and whether it ascends.
-    orders: Mapping[str, tuple[str, str, bool]]
+    # The orders that a page offers: fields, with a minus if they descend, and their labels.
+    orders: Mapping[str, str]
 
     @property
     def filters(self) -> tuple[Field, ...]:
-        labels = {name: order[0] for name, order in self.orders.items()}
-        order = Field("sort", "Order", type="select", value="name", options=lambda: labels)
+        order = Field("sort", "Order", type="select", value="name", options=lambda: self.orders)
         return (Field("search", "Name"), order)
 
     def cards(self, records: Iterable[Mapping[str, Any]]) -> list[Document]:
@@ -120,9 +119,9 @@ class Kind(NamedTuple):
 
     def find(self, wanted: Document, size: int) -> Page:
         """Return a page of a list."""
-        _, order, ascending = self.orders[wanted["sort"]]
-        window = window_of(wanted, size)
-        found: Page = self.store.list(window, search_text(wanted), order, ascending)
+        window, order = window_of(wanted, size), wanted["sort"]
+        ascends, field = not order.startswith("-"), order.removeprefix("-")
+        found: Page = self.store.list(window, search_text(wanted), field, ascends)
         return found._replace(values=self.cards(found.values))
 
     def former(self, search: str, listed: list[Document]) -> list[Document]:
@@ -152,14 +151,12 @@ class Kind(NamedTuple):
         Its forms are declared, or among what it shows; so are the initial values of fields.
         """
         part, id_, after = f"{self.name}s", card["Id"], request.args.get("after", "")
-        if tab != "history":
-            changes = changes_of(self.name, id_, LAST_CHANGES)
-        elif self is USERS:
-            changes = changes_of(self.name, id_, PAGE_SIZE, after)
+        if tab == "history":
+            entries, page = timeline(self.name, id_, PAGE_SIZE, after)
+            changes: dict[str, Any] = {"entries": entries, "timeline": page.values}
+            changes["next"] = cursors.write(page.next)
         else:
-            entries, page = timeline(id_, PAGE_SIZE, after)
-            following = cursors.write(page.next)
-            changes = {"entries": entries, "timeline": page.values, "next": following}
+            changes = changes_of(self.name, id_, LAST_CHANGES)
         record, entries = {**card, **shown}, changes["entries"]
         target = Target(path_to(part, id_), id_, card["Name"], record, entries, shown)
         titles = list(dict.fromkeys(form.card_title for form in declared))
@@ -178,7 +175,6 @@ class Kind(NamedTuple):
     def gone(
         self,
         id_: str | None,
-        tab: str,
         error: NotFound,
         describe: Callable[[str, list[Document]], Document | None],
     ) -> Response:
@@ -192,10 +188,7 @@ class Kind(NamedTuple):
         # Nothing can be undone of somebody who no longer exists, but the deletion.
         for entry in changes["entries"]:
             entry["CanUndo"] = entry["CanUndo"] and entry is described.get("deletion")
-        part = f"{self.name}s"
-        if request.method in SAFE_METHODS and tab != "history":
-            return see_other(path_to(part, id_, "history"))
-        return render(f"{part}/gone.html", id=id_, **described, **changes)
+        return render(f"{self.name}s/gone.html", id=id_, **described, **changes)
 
 
 PLAYERS = Kind(
@@ -203,18 +196,14 @@ PLAYERS = Kind(
     players,
     player_card,
     "UserId",
-    {
-        "name": ("By name", "name", True),
-        "level": ("Highest level first", "level", False),
-        "seen": ("Last seen first", "lastonline", False),
-    },
+    {"name": "By name", "-level": "Highest level first", "-lastonline": "Last seen first"},
 )
 USERS = Kind(
     "user",
     users,
     user_card,
     "Id",
-    {"name": ("By name", "name", True), "email": ("By address", "email", True)},
+    {"name": "By name", "email": "By address"},
 )
 
 

@@ -35,7 +35,7 @@ def cards(found: Iterable[Document]) -> list[Document]:
     for record in records:
         is_pending = record["State"] in PENDING
         subject = record["Subject"]
-        somebody = str(subject["Name"] or subject["Id"] or "everybody")
+        somebody = subject["Name"] or subject["Id"] or "everybody"
         if subject["Kind"] == "map":
             somebody = name_of(subject["Id"], names)
         what, order = what_and_order(record, somebody, names)
@@ -66,12 +66,8 @@ def what_and_order(action: Document, somebody: str, names: Names) -> tuple[str, 
     if kind == GUILD_VARIABLE:
         return "Set a variable", f"set a variable of {somebody}"
     if kind in ("chat", LETTER):
-        items = arguments.get("Items")
-        given = [
-            f"{short_text(item.get('Quantity'))} {name_of(item.get('ItemId'), names)}"
-            for item in (items if isinstance(items, list) else [])
-            if isinstance(item, dict)
-        ]
+        items = arguments.get("Items", [])
+        given = [f"{item['Quantity']:,} {name_of(item['ItemId'], names)}" for item in items]
         verb = "deliver" if kind == LETTER else "say"
         to = f"all on {somebody}" if action["Subject"]["Kind"] == "map" else somebody
         return ", ".join([f"“{message}”", *given]), f"{verb} “{short_text(message)}” to {to}"
@@ -111,7 +107,7 @@ def coming_restart() -> Document | None:
 def game_stopped() -> datetime | None:
     """Return when the last game server polled; None if one runs, or none has ever run."""
     games = actions.games()
-    return games[0].get("LookedAt") if games and not actions.is_game_looking() else None
+    return games[0]["LookedAt"] if games and not actions.is_game_looking() else None
 
 
 def actions_part(id_: str) -> dict[str, Any]:

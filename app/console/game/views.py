@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -122,9 +122,12 @@ def servers() -> list[Document]:
     """
     now = actions.now()
     known = [
-        {"Name": game["_id"], "At": at, "IsLooking": is_looking(at, now)}
+        {
+            "Name": game["_id"],
+            "At": game["LookedAt"],
+            "IsLooking": is_looking(game["LookedAt"], now),
+        }
         for game in actions.games()
-        if isinstance(at := game.get("LookedAt"), datetime)
     ]
     return [game for game in known if now - game["At"] < timedelta(days=1)] or known[:1]
 
@@ -225,7 +228,7 @@ WITHDRAW = Form(
     needs=(KINDS[LETTER].permission,),
     asks_reason=False,
     is_quiet=True,
-    is_offered=lambda at: bool(at.name),
+    is_offered=lambda at: at.name,
     notice="withdrawn",
 )
 RESTART_GAME = Form(

@@ -18,7 +18,7 @@ from flask import Response
 from app.console.frame.pages import blp, render, required
 from app.core import metrics
 from app.core.permissions import Permission
-from app.core.types import Document, whole
+from app.core.types import Document
 from app.game.samples import INTERVAL, interval_of, quantile, samples, traffic_of
 from app.players.store import players
 from app.storage.client import storage
@@ -178,7 +178,7 @@ def samples_of_day() -> Sequence[Document]:
 
 
 def online_plot(taken: Sequence[Document]) -> Plot:
-    points = [(sample["_id"], whole(sample["Online"]) or 0) for sample in taken]
+    points = [(sample["_id"], sample["Online"]) for sample in taken]
     series = {"online": points}
     return line_plot("Players online over the last day", "players", series, samples.now())
 
@@ -209,7 +209,7 @@ def changes_plot(taken: Sequence[Document]) -> Plot:
 def requests_plot(taken: Sequence[Document]) -> Plot:
     minutes = INTERVAL.total_seconds() / 60
     series = {
-        field.lower(): [(one["_id"], (whole(one.get(field)) or 0) / minutes) for one in taken]
+        field.lower(): [(one["_id"], one.get(field, 0) / minutes) for one in taken]
         for field in ("Requests", "Failures")
     }
     return line_plot("Requests per minute, and failures (5xx)", "a minute", series, samples.now())

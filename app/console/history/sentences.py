@@ -15,7 +15,7 @@ from app.core.operations import (
     find_operation,
     object_arguments,
 )
-from app.core.texts import Names, name_of, sentence, short_text, whole_text, words_of
+from app.core.texts import Names, count_text, name_of, sentence, short_text, whole_text, words_of
 from app.core.types import Document, whole
 
 MINUS = "\N{MINUS SIGN}"
@@ -209,8 +209,7 @@ def duration(seconds: int) -> str:
     """Return a duration in its largest unit."""
     for unit, size in UNIT_SECONDS.items():
         if seconds >= size:
-            count = seconds // size
-            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+            return count_text(seconds // size, unit)
     return "less than a minute"
 
 
@@ -226,10 +225,10 @@ def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:
     """Return the filters of the changes that a batch undoes, as labels and texts."""
     texts = []
     for name, label in FILTER_LABELS.items():
-        text = str(chosen.get(name, ""))
-        if name == "Item" and text:
-            text = name_of(text, names)
-        elif name in ("From", "To"):
-            text = whole_text(parsed(text) or text)
-        texts.append((label, text))
-    return [(label, text) for label, text in texts if text]
+        if text := str(chosen.get(name, "")):
+            if name == "Item":
+                text = name_of(text, names)
+            elif name in ("From", "To"):
+                text = whole_text(parsed(text) or text)
+            texts.append((label, text))
+    return texts

@@ -10,8 +10,8 @@ from app.catalogue.store import objects
 from app.console.history import sentences
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
-from app.core.texts import Names, whole_text, words_of
-from app.core.types import Document, whole
+from app.core.texts import Names, words_of
+from app.core.types import Document
 from app.game.player_events.access import served_events
 from app.game.player_events.domain import WORDS
 from app.game.player_events.store import events as game_events
@@ -54,18 +54,17 @@ def is_undoable(entry: Document) -> bool:
 def changes_of(kind: str, id_: str, size: int, after: str = "") -> dict[str, Any]:
     """Return the changes of a document for pages: the latest, or a page of all."""
     found = history_page({"after": after}, size, (kind,), id_)
-    entries = table_entries(found.values)
-    return {"entries": entries, "timeline": entries, "next": cursors.write(found.next)}
+    return {"entries": table_entries(found.values), "next": cursors.write(found.next)}
 
 
-def timeline(player_id: str, size: int, after: str) -> tuple[list[Document], CursorPage]:
-    """Return the changes of a player, and a page of them with what the game reported in between."""
-    filters = filters_of({}, ("player",), player_id)
+def timeline(kind: str, id_: str, size: int, after: str) -> tuple[list[Document], CursorPage]:
+    """Return a page of the changes of a player or a user, and the same with events of the game."""
+    filters = filters_of({}, (kind,), id_)
     cursor = cursors.read(after)
     found = history.list(filters, size, cursor)
     entries = table_entries(found.values)
     position = newest_first.parse(filters, cursor) if cursor else None
-    events = event_rows(game_events.list(player_id, size + 1, position))
+    events = event_rows(game_events.list(id_, size + 1, position))
     rows = sorted([*entries, *events], key=lambda row: (row["At"], row["Id"]), reverse=True)
     if found.next is None and len(rows) <= size:
         return entries, CursorPage(rows, None)
@@ -77,20 +76,16 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
     """Return events of the game with the texts for a table."""
     events = served_events(found)
     names = objects.names_of(item["ItemId"] for event in events for item in event["Items"])
-    others = [whole_text(event["With"] or "") for event in events]
-    known = players.get_many([other for other in others if other], "Name")
-    for event, other in zip(events, others, strict=True):
-        kind = whole_text(event["Kind"])
+    known = players.get_many([event["With"] for event in events if event["With"]], "Name")
+    for event in events:
         event |= {
             "IsEvent": True,
-            "Kind": kind,
-            "What": WORDS.get(kind, words_of(kind)),
+            "What": WORDS.get(event["Kind"], words_of(event["Kind"])),
             "Lines": [
-                sentences.Line(sentences.item_text(item, names), whole(item["Quantity"]) or 0)
+                sentences.Line(sentences.item_text(item, names), item["Quantity"])
                 for item in event["Items"]
             ],
-            "With": other,
-            "WithName": known.get(other, {}).get("Name"),
+            "WithName": known.get(event["With"], {}).get("Name"),
         }
     return events
 

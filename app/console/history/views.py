@@ -96,7 +96,7 @@ ListPage(
 
 
 def find_timeline(wanted: Document, size: int, key: Lookup) -> CursorPage:
-    return timeline(players.get_id_ever(key), size, wanted.get("after", ""))[1]
+    return timeline("player", players.get_id_ever(key), size, wanted.get("after", ""))[1]
 
 
 # Of a player: changes, and what the game reported.
@@ -144,7 +144,7 @@ def entry_page(entry_id: str) -> Response:
     (shown,) = table_entries(history.serve([entry]))
     preview, refusal = undo_preview(entry, shown)
     # The entry that this one undid, or that undid this one.
-    related = access.visible_entries([id_ for id_ in (shown["Undoes"], shown["UndoneBy"]) if id_])
+    related = access.visible_entries([shown["Undoes"], shown["UndoneBy"]])
     offered = UNDO_WHAT_IS_LEFT if preview and refusal else UNDO_CHANGE
     target = Target(path_to("history", entry_id), entry_id)
     return render(

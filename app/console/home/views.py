@@ -16,7 +16,7 @@ from app.console.health.views import levels_plot, online_plot, samples_of_day
 from app.console.history.tables import last_changes
 from app.console.players.slots import item_icon
 from app.core.errors import NotFound
-from app.core.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
+from app.core.naming import SEARCH_LENGTH, Lookup, name_key
 from app.core.paging import Page
 from app.core.permissions import Permission, SignedIn
 from app.users.store import users
@@ -91,8 +91,6 @@ def find(text: str) -> Found:
     """Return the players and users that match a text by id, name or email address."""
     if not text:
         return Found(hint="Type a name, an id or an email address.")
-    if len(text) > NAME_LENGTH:
-        return Found(hint=f"A name has {NAME_LENGTH} characters at most.")
     key, hint, find_in = Lookup.parse(text), "", named
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
         find_in = exact

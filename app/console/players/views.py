@@ -18,7 +18,7 @@ from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
 from app.console.players import slots
 from app.console.players.slots import preview_lines
-from app.core.errors import NotFound, QuartermasterError
+from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.operations import Operation
 from app.core.paging import Page, Window
@@ -170,8 +170,7 @@ def player_page(tab: str, key: Lookup) -> Response:
     try:
         record = with_maps(players.get(key, *MAPS.get(tab, ())))
     except NotFound as error:
-        id_ = key.id or players.get_id_ever(key)
-        return PLAYERS.gone(id_, tab, error, describe_deleted)
+        return PLAYERS.gone(key.id or players.get_id_ever(key), error, describe_deleted)
     (player,) = PLAYERS.cards([record])
     shown: dict[str, Any] = {"tabs": FORMS}
     if tab == "items":
@@ -198,9 +197,8 @@ def items_content(held: Document, id_: str) -> dict[str, Any]:
     sizes, sent = current_app.config, submitted()
     inventory = slot_records(held["Inventory"], sizes["INVENTORY_SIZE"])
     bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
-    bag = opened_bag()
-    contents = bag["Slots"] if bag else []
-    chosen = request.args.get("item", "")
+    chosen, bag_id = request.args.get("item", ""), request.args.get("bag")
+    contents = bags.get(path_guid("bag", bag_id))["Slots"] if bag_id else []
     given = sent and sent.args.get("itemid")
     ids = [slot["ItemId"] for slot in (*inventory, *bank, *contents) if slot["Quantity"]]
     names = objects.names_of([*ids, chosen, given])
@@ -208,22 +206,11 @@ def items_content(held: Document, id_: str) -> dict[str, Any]:
     return {
         "inventory": slots.grid(inventory, names, slots.changes_of(preview, "Inventory")),
         "bank": slots.grid(bank, names, slots.changes_of(preview, "Bank")).without_empty(),
-        "bag": bag and {**bag, "Grid": slots.grid(contents, names).within(MOST_SLOTS)},
+        "bag": bag_id and slots.grid(contents, names).within(MOST_SLOTS),
         # Chosen by a click on its slot.
         "itemid": names.get(chosen, chosen),
         **actions_part(id_),
     }
-
-
-def opened_bag() -> Document | None:
-    """Return the bag in the query, with a fault if it does not exist."""
-    bag_id = request.args.get("bag", "")
-    if not bag_id:
-        return None
-    try:
-        return {**bags.get(path_guid("bag", bag_id)), "Fault": ""}
-    except QuartermasterError as error:
-        return {"Id": bag_id, "SlotCount": 0, "Slots": [], "Fault": str(error)}
 
 
 def named(records: list[Document], id_field: str) -> list[Document]:

@@ -17,7 +17,7 @@ from app.core.errors import Invalid
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission
 from app.core.texts import name_of
-from app.core.types import Document, whole
+from app.core.types import Document
 from app.game.samples import samples
 from app.history.access import visible_kinds
 from app.history.reports.store import Period, reports
@@ -135,7 +135,7 @@ def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
         first = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
         row = tables[part].setdefault(path, first)
         for total in SUMS:
-            row[total] += whole(one[total]) or 0
+            row[total] += one[total]
 
     for one in moved:
         user, key, item = (one["_id"].get(name) for name in ("User", "Key", "Item"))

@@ -85,7 +85,7 @@ def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Fo
         template="users/penalty.html",
         layout="penalty",
         is_quiet=True,
-        is_offered=lambda target: bool(target.record[penalty.flag]),
+        is_offered=lambda target: target.record[penalty.flag],
         replaces="",
     )
     impose = Form(
@@ -203,7 +203,7 @@ FORMS = {
             is_offered=lambda target: (
                 not is_settable(target)
                 and target.id != guard.caller().id
-                and bool(guard.caller().rights.roles)
+                and guard.caller().rights.roles
             ),
             is_sensitive=True,
             is_request=True,
@@ -294,7 +294,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
     try:
         (user,) = USERS.cards([users.get(key, *READS)])
     except NotFound as error:
-        return USERS.gone(key.id, tab, error, describe_erased)
+        return USERS.gone(key.id, error, describe_erased)
     id_ = user["Id"]
     facts: dict[str, Any] = {
         "tabs": TABS,
