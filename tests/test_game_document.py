@@ -151,8 +151,8 @@ def test_the_page_has_the_fields_of_an_entry():
     fields = dict(TYPED.findall(section("History")))
     origin = Origin(NIL, "Nova", "api", reason="a reason", key="shop")
     intent = Intent("give", origin, key="key", fingerprint="hash", undoes={"_id": ""}, warning="x")
-    intent = intent._replace(transfer={})
-    entry = new_entry("id", NOW, BAG_SUBJECT, {"_id": NIL}, intent, [], 1)
+    entry = new_entry(BAG_SUBJECT, {"_id": NIL}, intent, [], 1)
+    entry |= {"At": NOW, "Transfer": {}}
     kept = history_document({**entry, "Answer": None}, NOW - NOW.replace(year=2025))
     assert set(fields) == set(kept) >= set(PLANS["history"].shape["properties"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Lock
@@ -19,7 +18,7 @@ from app.core.paging import Page, Window
 from app.core.services import current
 from app.core.types import Document
 from app.storage.changes import Changes
-from app.storage.client import Storage
+from app.storage.client import Storage, name_contains
 from app.storage.paging.orders import order
 from app.storage.paging.pages import NAME_TAILS, Pages
 from app.storage.schema.plan import CollectionPlan, index
@@ -83,7 +82,7 @@ class Objects(Changes):
 
     def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
         """Return some objects of a type whose name contains a text, as names by id."""
-        return self._names({"Type": type_, **_named(text)}, limit)
+        return self._names({"Type": type_, **name_contains(text)}, limit)
 
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""
@@ -94,7 +93,7 @@ class Objects(Changes):
 
     def walk(self, type_: str, window: Window, search: str | None) -> Page:
         """Return a page of the objects of a type, or of those whose name contains a text."""
-        where = {"Type": {"$eq": type_}, **_named(search)}
+        where = {"Type": {"$eq": type_}, **name_contains(search)}
         held_by = NAME_TAILS if search else BY_NAME.held_by
         walked = f"{type_} {search or ''}"
         return _public_page(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
@@ -146,11 +145,6 @@ class KnownObjects:
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
     """Raise an error as a rule, so that a repeated request still gets its first answer."""
     raise error
-
-
-def _named(search: str | None) -> Document:
-    """Return the filter of objects whose name contains a text."""
-    return {"NameTails": {"$regex": f"^{re.escape(search)}"}} if search else {}
 
 
 def _public_page(page: Page) -> Page:

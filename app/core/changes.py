@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from app.core.types import Document
@@ -44,9 +45,6 @@ class Change(NamedTuple):
     # What could not be done, if the caller asked for as much as possible.
     warning: str | None = None
 
-    def intent_with_warning(self, intent: Intent) -> Intent:
-        return intent._replace(warning=self.warning) if self.warning else intent
-
 
 Rule = Callable[[Document], Change]
 
@@ -78,8 +76,6 @@ class Intent(NamedTuple):
     undoes: Document | None = None
     # A warning for the caller, although the change is made.
     warning: str | None = None
-    # If the change moves items between two players: where the entry of the other player is.
-    transfer: Document | None = None
     # Whether to write nothing, and only return the entry, without id and time.
     is_preview: bool = False
 
@@ -124,19 +120,13 @@ class SubjectKind:
 
 
 def new_entry(
-    id_: str | None,
-    at: datetime | None,
-    kind: SubjectKind,
-    subject: Document,
-    intent: Intent,
-    changes: list[Document],
-    version: int,
+    kind: SubjectKind, subject: Document, intent: Intent, changes: list[Document], version: int
 ) -> Document:
-    """Return the entry of the change that makes this version of a document."""
+    """Return the entry of the change that makes this version of a document, yet without id."""
     origin = intent.origin
     return {
-        "_id": id_,
-        "At": at,
+        "_id": None,
+        "At": None,
         "Subject": {"Kind": kind.name, "Id": subject["_id"], "Name": subject.get("Name")},
         "Operation": intent.operation,
         "By": {"UserId": origin.user_id, "Name": origin.name, **_without_none(Key=origin.key)},
@@ -150,7 +140,6 @@ def new_entry(
             ApprovedBy=origin.approved_by,
             Undoes=intent.undoes and intent.undoes["_id"],
             Warning=intent.warning,
-            Transfer=intent.transfer,
             IdempotencyKey=intent.key,
             Fingerprint=intent.fingerprint,
         ),
@@ -222,12 +211,10 @@ def _field_change(path: str, before: Any = None, after: Any = None) -> Document:
 
 def within_size(changes: list[Document]) -> list[Document]:
     """Return the changes, with the values of fields that exceed MAX_RECORDED_SIZE replaced."""
-    by_field: dict[str, list[Document]] = {}
-    for change in changes:
-        by_field.setdefault(change["Path"].partition(".")[0], []).append(change)
     recorded: list[Document] = []
     left = MAX_RECORDED_SIZE
-    for name, some in by_field.items():
+    for name, of_field in groupby(changes, lambda change: change["Path"].partition(".")[0]):
+        some = list(of_field)
         size = len(repr(some))
         if size <= left:
             recorded += some

@@ -196,13 +196,6 @@ def carry_emails(before: Document, new: Document) -> Document:
     return {"FormerEmails": kept} if kept or "FormerEmails" in before else {}
 
 
-def without_former_names(document: Document, beginning: str) -> tuple[Document, str]:
-    """Return a document without its FormerNames, and the first of them with this prefix."""
-    rest = {name: value for name, value in document.items() if name != "FormerNames"}
-    found = (n for n in former_names(document) if name_key(n).startswith(beginning))
-    return rest, next(found, "")
-
-
 def only_one(kind: str, name: str, ids: Iterable[str]) -> str | None:
     """Return the only id; None if there is none. Raise SeveralFormer if there are several."""
     found = sorted(set(ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,9 +10,9 @@ from typing import Any, NamedTuple
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
-from app.core.changes import Applied, Change, Intent, Rule
+from app.core.changes import Applied, Intent, Rule
 from app.core.errors import NotFound, OutcomeUnknown
-from app.core.naming import KEY_PATH, Lookup, only_one
+from app.core.naming import KEY_PATH, Lookup, name_key, only_one
 from app.core.paging import Page, Window
 from app.core.services import current
 from app.core.types import Document, decimal, whole
@@ -35,10 +34,10 @@ from app.players.domain import (
     with_changeable_maps,
     with_maps,
 )
-from app.storage.client import Storage, by_key
+from app.storage.client import Storage, begins, by_key, name_contains
 from app.storage.documents import NamedDocuments
 from app.storage.errors import explain
-from app.storage.fence import ERASURES, erased_people
+from app.storage.fence import erased_people
 from app.storage.history import NOTED
 from app.storage.paging.orders import order
 from app.storage.paging.pages import NAME_TAILS
@@ -55,9 +54,6 @@ ORDERS = {
     ("lastonline", True): order("last_online", "LastOnline", "NameKey"),
     ("lastonline", False): order("last_online", "-LastOnline", "-NameKey"),
 }
-BY_CREATION = [("CreationDate", 1), ("_id", 1)]
-# The largest int64; the JSON encoder does not accept arbitrarily large integers.
-LARGEST_TOTAL = 2**63 - 1
 ONLINE_ONLY = {"partialFilterExpression": {"Online": True}}
 PLAYERS = CollectionPlan(
     "players",
@@ -111,9 +107,10 @@ class Players(NamedDocuments):
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
         super().__init__(storage, SUBJECT, total_seconds, {"NameKey": lambda _: PlayerNameTaken()})
         self._deleted = storage.db[DELETED_PLAYERS.name]
-        self._erasures = storage.db[ERASURES.name]
         self._online_ttl = timedelta(seconds=online_ttl)
-        self.count_online = cached_number(total_seconds, self._count_online)
+        self.count_online = cached_number(
+            total_seconds, lambda: self._documents.count_documents(self._online())
+        )
 
     def get(self, key: Lookup, *more: str) -> Document:
         """Return a record, with more fields than those that are served with it."""
@@ -150,7 +147,7 @@ class Players(NamedDocuments):
 
     def find_deleted(self, key: Lookup, limit: int) -> Sequence[Document]:
         """Return copies of deleted players: by id, or whose name begins with a text."""
-        where = {"_id": key.id} if key.id else {"NameKey": _begins(key.name_key or "")}
+        where = {"_id": key.id} if key.id else {"NameKey": begins(key.name_key or "")}
         fields = ["Player.Name", "Player.Level", "Player.ClassName", "DeletedAt"]
         found = self._deleted.find(where, fields, sort=[("NameKey", 1)])
         return list(found.limit(limit))
@@ -165,7 +162,8 @@ class Players(NamedDocuments):
         totals = dict.fromkeys(user_ids, 0)
         for player in played:
             totals[player["UserId"]] += whole(player.get("PlayTimeSeconds")) or 0
-        return {user_id: min(total, LARGEST_TOTAL) for user_id, total in totals.items()}
+        # The largest int64; the JSON encoder does not accept arbitrarily large integers.
+        return {user_id: min(total, 2**63 - 1) for user_id, total in totals.items()}
 
     def read(self, key: Lookup, *fields: str) -> Document:
         """Return only these maps of a player; a missing one is empty."""
@@ -175,13 +173,13 @@ class Players(NamedDocuments):
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
         """Return a page of the players who are online, or of those whose name contains a text."""
-        where = {**self._online(), **_named(search)}
+        where = {**self._online(), **name_contains(search)}
         page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, where)
         return page._replace(values=self._serve(page.values))
 
     def find_ids(self, search: str | None, is_online: bool, most: int) -> Sequence[str]:
         """Return by name the ids of some players whose name contains a text, or who are online."""
-        where = {**(self._online() if is_online else {}), **_named(search)}
+        where = {**(self._online() if is_online else {}), **name_contains(search)}
         hint = "online_by_name" if is_online else NAME_TAILS if search else "name"
         found = self._documents.find(where, ["_id"], sort=[("NameKey", 1)]).hint(hint)
         return [player["_id"] for player in found.limit(most)]
@@ -195,18 +193,18 @@ class Players(NamedDocuments):
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
-        return self._serve([*self._documents.find({"UserId": user_id}, RECORD, sort=BY_CREATION)])
+        by_creation = [("CreationDate", 1), ("_id", 1)]
+        return self._serve([*self._documents.find({"UserId": user_id}, RECORD, sort=by_creation)])
 
     def get_of_user(self, user_id: str, key: Lookup) -> Document:
         """Return one character of a user: by id, else by name, else by place in the list."""
-        own, place = {"UserId": user_id}, decimal(key.text)
-        player = self._documents.find_one({**by_key(key), **own}, RECORD)
-        if player is None and place is not None:
-            found = self._documents.find(own, RECORD, sort=BY_CREATION).skip(place).limit(1)
-            player = next(found, None)
-        if player is None:
+        characters, place = self.list_of_user(user_id), decimal(key.text)
+        for player in characters:
+            if player["Id"] == key.id or name_key(str(player.get("Name", ""))) == key.name_key:
+                return player
+        if place is None or place >= len(characters):
             raise NotFound("player", key)
-        return public_player(player, self.online_since())
+        return characters[place]
 
     def count_by_level(self) -> dict[int, int]:
         """Return how many players have each level. This scans the whole index of levels."""
@@ -216,9 +214,6 @@ class Players(NamedDocuments):
         counts = {whole(group["_id"]): group["Count"] for group in found}
         # A game may have stored invalid levels.
         return {level: count for level, count in counts.items() if level is not None}
-
-    def _count_online(self) -> int:
-        return self._documents.count_documents(self._online())
 
     def count_active(self, since: datetime) -> int:
         """Return how many players were online since a time."""
@@ -236,8 +231,7 @@ class Players(NamedDocuments):
             {"$or": [by_id, by_name]}, ["Name", "NameKey", "UserId"]
         ):
             found[player["_id"]] = found[player.get("NameKey")] = _identity(player)
-        named = {key: found.get(key.id or key.name_key) for key in keys}
-        return {key: player for key, player in named.items() if player}
+        return {key: found[text] for key in keys if (text := key.id or key.name_key) in found}
 
     def save(
         self,
@@ -306,8 +300,6 @@ class Players(NamedDocuments):
         """Delete a player. A copy is kept for as long as history, so that this can be undone."""
 
         def step() -> Applied:
-            if earlier := self.find_earlier(key, intent):
-                return earlier
             player = self._read(key, None)
             if is_online(player, self.online_since()):
                 raise PlayerOnline(str(player.get("Name")))
@@ -328,14 +320,12 @@ class Players(NamedDocuments):
                 self._deleted.replace_one({"_id": player["_id"]}, copy, upsert=True)
             return applied
 
-        return self.in_transaction(step, intent)
+        return self.once(key, step, intent)
 
     def restore(self, player_id: str, intent: Intent) -> Applied:
         """Restore a deleted player; raise if its name has been taken meanwhile."""
 
         def step() -> Applied:
-            if earlier := self.find_earlier(Lookup(player_id, player_id, None), intent):
-                return earlier
             self._entries.require_undoable(intent)
             if self._documents.find_one({"_id": player_id}, ["_id"]):
                 raise PlayerIsBack
@@ -349,7 +339,7 @@ class Players(NamedDocuments):
                 self._deleted.delete_one({"_id": player_id})
             return applied
 
-        return self.in_transaction(step, intent)
+        return self.once(Lookup.parse(player_id), step, intent)
 
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
         """Store who is online and who is offline; return how many of the latter were online.
@@ -371,8 +361,8 @@ class Players(NamedDocuments):
         since = self.online_since()
         return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
 
-    def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
-        return reads, _on_maps(rule)
+    def _checked(self, rule: Rule) -> Rule:
+        return lambda player: rule(with_changeable_maps(player))
 
     def _serve(self, documents: Sequence[Document]) -> list[Document]:
         since = self.online_since()
@@ -384,22 +374,6 @@ def _identity(player: Document) -> Identity:
     return Identity(
         player["_id"], str(player.get("Name")), user_id if isinstance(user_id, str) else None
     )
-
-
-def _on_maps(rule: Rule) -> Rule:
-    def on_maps(player: Document) -> Change:
-        return rule(with_changeable_maps(player))
-
-    return on_maps
-
-
-def _begins(text: str) -> Document:
-    return {"$regex": f"^{re.escape(text)}"}
-
-
-def _named(search: str | None) -> Document:
-    """Return the filter of players whose name contains a text."""
-    return {"NameTails": _begins(search)} if search else {}
 
 
 players = current(Players)

@@ -110,9 +110,9 @@ class Changes:
         """Return the filter for a key."""
         return by_key(key)
 
-    def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
-        """Return the fields to read, and the rule with the checks that every change needs."""
-        return reads, rule
+    def _checked(self, rule: Rule) -> Rule:
+        """Return a rule with the checks that every change needs."""
+        return rule
 
     def not_found(self, key: Any) -> NotFound:
         return NotFound(self._kind.name, key)
@@ -134,19 +134,23 @@ class Changes:
 
     def change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a document, once per Idempotency-Key."""
-        step = partial(self._change, key, reads, rule, intent)
-        return self.in_transaction(step, intent, f"{self._kind.name} {self._where(key)}")
+
+        def step() -> Applied:
+            return self.write(self.decide(key, reads, rule, intent))
+
+        return self.once(key, step, intent, f"{self._kind.name} {self._where(key)}")
+
+    def once(
+        self, key: Any, step: Callable[[], Applied], intent: Intent, turn: Hashable = None
+    ) -> Applied:
+        """Take a step as one transaction, or return the result of the same request from before."""
+        return self.in_transaction(lambda: self.find_earlier(key, intent) or step(), intent, turn)
 
     def in_transaction(
         self, step: Callable[[], Result], intent: Intent, turn: Hashable = None
     ) -> Result:
         """Take a step that may change several documents, as one transaction."""
         return self._transactions.run(step, self._kind.name, intent.key is not None, turn)
-
-    def _change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
-        if earlier := self.find_earlier(key, intent):
-            return earlier
-        return self.write(self.decide(key, reads, rule, intent))
 
     def find_earlier(self, key: Any, intent: Intent) -> Applied | None:
         """Return the result of the same request from before; None if it is new."""
@@ -172,10 +176,9 @@ class Changes:
 
     def decide(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Decision:
         """Decide a change, in a transaction of the caller, who then writes it."""
-        reads, rule = self._checked(reads, rule)
         document = self.read_for_change(key, reads)
         self._entries.require_undoable(intent)
-        return self.decide_on(document, rule, intent)
+        return self.decide_on(document, self._checked(rule), intent)
 
     def decide_on(self, document: Document, rule: Rule, intent: Intent) -> Decision:
         """Apply a rule to a document as read; nothing is written yet."""
@@ -193,8 +196,9 @@ class Changes:
         changes = recorded_changes(self._kind, found)
         if change.is_large:
             changes = within_size(changes)
-        meant = change.intent_with_warning(intent)
-        entry = self.new_entry(document, meant, changes, change.answer)
+        if change.warning:
+            intent = intent._replace(warning=change.warning)
+        entry = self.new_entry(document, intent, changes, change.answer)
         set_fields.update(Version=entry["Version"], ChangedAt=entry["At"])
         written = {} if intent.is_preview else update
         is_undo = intent.undoes is not None
@@ -204,10 +208,11 @@ class Changes:
         self, document: Document, intent: Intent, changes: Sequence[Document], answer: Any = None
     ) -> Document:
         """Return the entry of the change that makes the next version of a document."""
-        # Nobody else can have this id.
-        id_, at = str(ObjectId()), changed_at(self.now(), document.get("ChangedAt"))
-        about = self._kind, document, intent, [*changes], next_version(document)
-        entry = new_entry(None, None, *about) if intent.is_preview else new_entry(id_, at, *about)
+        entry = new_entry(self._kind, document, intent, [*changes], next_version(document))
+        if not intent.is_preview:
+            # Nobody else can have this id.
+            entry["_id"] = str(ObjectId())
+            entry["At"] = changed_at(self.now(), document.get("ChangedAt"))
         if intent.key is not None:
             entry["Answer"] = answer
         return entry
@@ -340,8 +345,7 @@ class Changes:
         if document is None:
             raise NotFound(self._kind.name, one.id)
         _require_undoable(one.intent, refusals)
-        _, rule = self._checked(one.reads, one.rule)
-        return self.decide_on(document, rule, one.intent)
+        return self.decide_on(document, self._checked(one.rule), one.intent)
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[Any, Document]:
         """Return by id what these changes read of their documents."""
@@ -384,8 +388,7 @@ class Changes:
             replay(earlier, one.intent)
         else:
             _require_undoable(one.intent, refusals)
-        _, rule = self._checked(one.reads, one.rule)
-        return rule(document)
+        return self._checked(one.rule)(document)
 
 
 def _require_undoable(intent: Intent, refusals: Mapping[str, QuartermasterError]) -> None:

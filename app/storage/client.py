@@ -123,6 +123,16 @@ def by_key(key: Lookup) -> Document:
     return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
+def begins(text: str) -> Document:
+    """Return the condition that a field begins with a text."""
+    return {"$regex": f"^{re.escape(text)}"}
+
+
+def name_contains(search: str | None) -> Document:
+    """Return the filter of documents whose name contains a text; {}: of all."""
+    return {"NameTails": begins(search)} if search else {}
+
+
 def database_uri(settings: Settings) -> str:
     """Return the URI of the database with its name, without connecting."""
     uri = urlsplit(settings.MONGODB_URI or _embedded_uri(settings.DATA_DIR))

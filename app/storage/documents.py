@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.core.changes import SubjectKind
-from app.core.naming import KEY_PATH, without_former_names
+from app.core.naming import KEY_PATH, former_names, name_key
 from app.core.paging import Page, Window
 from app.core.types import Document
 from app.storage.changes import Changes
-from app.storage.client import Storage
+from app.storage.client import Storage, begins
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 
@@ -53,12 +52,15 @@ class NamedDocuments(Changes):
 
     def find_by_former_name(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
         """Return records with a former name that starts with a text, each with that name."""
-        had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
         fields = self.record_with_former_names
-        found = self._documents.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
-        named = [without_former_names(document, text) for document in found.limit(limit)]
-        records = self._serve([document for document, _ in named])
-        return [(record, name) for record, (_, name) in zip(records, named, strict=True)]
+        found = self._documents.find({KEY_PATH: begins(text)}, fields, sort=[("NameKey", 1)])
+        named = []
+        for document in found.hint("former_name").limit(limit):
+            fitting = (name for name in former_names(document) if name_key(name).startswith(text))
+            del document["FormerNames"]
+            (record,) = self._serve([document])
+            named.append((record, next(fitting, "")))
+        return named
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
         """Return these fields of documents, by id."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from app.core.penalties import BAN, BAN_STATE, MUTE, Penalty
 from app.core.permissions import RIGHTS
 from app.core.services import current
 from app.core.types import Document
-from app.storage.client import Storage
+from app.storage.client import Storage, begins
 from app.storage.documents import NamedDocuments
 from app.storage.history import NOTED
 from app.storage.paging.orders import order
@@ -95,8 +94,8 @@ class Users(NamedDocuments):
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
         """Return some accounts whose email address begins with a text, sorted by address."""
-        key = {"$regex": f"^{re.escape(name_key(beginning))}"}
-        found = self._documents.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
+        where = {"EmailKey": begins(name_key(beginning))}
+        found = self._documents.find(where, list(RECORD), sort=[("EmailKey", 1)])
         return self._serve([*found.limit(limit)])
 
     def list_punished(self, penalty: Penalty, window: Window) -> Page:

@@ -51,8 +51,6 @@ def restore_item(key: Lookup, args: Document) -> Applied:
 
     def give_back() -> Applied:
         # Of two transactions with the same bag at once, one runs again.
-        if earlier := players.find_earlier(where, meant):
-            return earlier
         held, warned = lost, meant
         has_bag = bag is not None and bags.exists(bag)
         if bag and has_bag and bags.is_carried(bag):
@@ -75,7 +73,7 @@ def restore_item(key: Lookup, args: Document) -> Applied:
     if bag and bags.is_filled(bag):
         moved = FILLED_BAG
     try:
-        change = partial(players.in_transaction, give_back, meant)
+        change = partial(players.once, where, give_back, meant)
         return spend(moved, change, partial(players.find_earlier, where, meant))
     except AlreadyUndone as error:
         raise AlreadyGivenBack(error.by) from None

@@ -27,12 +27,34 @@ def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Move items from a player to another one."""
 
     def step() -> Applied:
-        if earlier := players.find_earlier(key, intent):
-            return earlier
-        sender, receiver = _decide(key, args, intent)
-        return _write(sender, receiver, sender.document["_id"])
+        sender, receiver = players.get_id(key), players.get_id(Lookup.parse(args["to"]))
+        if sender == receiver:
+            raise InvalidField("to", "Must be another player.")
+        answer = {"ItemId": args["itemid"], "Quantity": args["quantity"], "To": receiver}
 
-    return players.in_transaction(step, intent)
+        def send(player: Document) -> Change:
+            change = take(player, itemid=args["itemid"], quantity=args["quantity"])
+            gone = bags_in(player) - bags_in({**player, **change.fields})
+            if not intent.is_preview and any(map(bags.is_filled, gone)):
+                # Not for whoever may move a limited number of items, who may still ask for it.
+                refuse_unknown(FILLED_BAG)
+            return change._replace(answer=answer)
+
+        named = {name: value for name, value in intent.arguments.items() if name != "To"}
+        sent = intent._replace(arguments={**named, "To": receiver})
+        got = _without_key(intent)._replace(arguments={**named, "From": sender})
+        taken = players.decide(Lookup.parse(sender), CONTAINERS, send, sent)
+        moves = moves_of(_entry_of(taken)["Changes"])
+        bring = partial(
+            receive,
+            held=[{**move.held, "Quantity": -move.quantity} for move in moves],
+            bankoverflow=args["bankoverflow"],
+            limits_of=catalogue.limits,
+        )
+        brought = players.decide(Lookup.parse(receiver), CONTAINERS, bring, got)
+        return _write(taken, brought, sender)
+
+    return players.once(key, step, intent)
 
 
 def preview_transfer(key: Lookup, args: Document, intent: Intent) -> list[Document]:
@@ -41,35 +63,26 @@ def preview_transfer(key: Lookup, args: Document, intent: Intent) -> list[Docume
     return would.entry["Changes"] if would.entry else []
 
 
-def _decide(key: Lookup, args: Document, intent: Intent) -> tuple[Decision, Decision]:
-    """Decide what the sender loses and what the receiver gets."""
-    sender, receiver = players.get_id(key), players.get_id(Lookup.parse(args["to"]))
-    if sender == receiver:
-        raise InvalidField("to", "Must be another player.")
-    named = {name: value for name, value in intent.arguments.items() if name != "To"}
-    sent = intent._replace(arguments={**named, "To": receiver})
-    got = _without_key(intent)._replace(arguments={**named, "From": sender})
-    answer = {"ItemId": args["itemid"], "Quantity": args["quantity"], "To": receiver}
+def undo_transfer(entry: Document, intent: Intent) -> Applied:
+    """Move the items of a transfer back, from either of its entries."""
+    named, about = entry["Subject"]["Id"], entry["Transfer"]
 
-    def send(player: Document) -> Change:
-        change = take(player, itemid=args["itemid"], quantity=args["quantity"])
-        gone = bags_in(player) - bags_in({**player, **change.fields})
-        if not intent.is_preview and any(map(bags.is_filled, gone)):
-            # Not for whoever may move a limited number of items, who may still ask for it.
-            refuse_unknown(FILLED_BAG)
-        return change._replace(answer=answer)
+    def reverse(one: Document) -> Decision:
+        # Only the named change has the caller's key.
+        own = intent if one is entry else _without_key(intent)
+        meant = own._replace(undoes=one, arguments={**intent.arguments, "Id": one["_id"]})
+        rule = partial(undo, changes=one["Changes"], limits_of=catalogue.limits, has_bags=True)
+        return players.decide(Lookup.parse(one["Subject"]["Id"]), CONTAINERS, rule, meant)
 
-    taken = players.decide(Lookup.parse(sender), CONTAINERS, send, sent)
-    bring = partial(
-        receive,
-        held=[
-            {**move.held, "Quantity": -move.quantity}
-            for move in moves_of(_entry_of(taken)["Changes"])
-        ],
-        bankoverflow=args["bankoverflow"],
-        limits_of=catalogue.limits,
-    )
-    return taken, players.decide(Lookup.parse(receiver), CONTAINERS, bring, got)
+    def step() -> Applied:
+        other = storage.db[HISTORY.name].find_one({"_id": about.get("Entry")})
+        if other is None:
+            raise PairIncomplete
+        # Who got the items now sends them.
+        sender, receiver = (other, entry) if about["Sent"] else (entry, other)
+        return _write(reverse(sender), reverse(receiver), named)
+
+    return players.once(Lookup.parse(named), step, intent)
 
 
 def _write(sender: Decision, receiver: Decision, named: str) -> Applied:
@@ -81,38 +94,6 @@ def _write(sender: Decision, receiver: Decision, named: str) -> Applied:
         _entry_of(one)["Transfer"] = {**about, "Sent": one is sender}
     outcomes = {one.document["_id"]: players.write(one) for one in (sender, receiver)}
     return outcomes[named]
-
-
-def undo_transfer(entry: Document, intent: Intent) -> Applied:
-    """Move the items of a transfer back, from either of its entries."""
-    named = entry["Subject"]["Id"]
-
-    def step() -> Applied:
-        if earlier := players.find_earlier(Lookup.parse(named), intent):
-            return earlier
-        return _write(*_decide_undo(entry, intent), named)
-
-    return players.in_transaction(step, intent)
-
-
-def _decide_undo(entry: Document, intent: Intent) -> tuple[Decision, Decision]:
-    about = entry["Transfer"]
-    other = storage.db[HISTORY.name].find_one({"_id": about.get("Entry")})
-    if other is None:
-        raise PairIncomplete
-
-    def reverse(one: Document) -> Decision:
-        # Only the named change has the caller's key.
-        meant = intent if one is entry else _without_key(intent)
-        arguments = {**intent.arguments, "Id": one["_id"]}
-        rule = partial(undo, changes=one["Changes"], limits_of=catalogue.limits, has_bags=True)
-        where = Lookup.parse(one["Subject"]["Id"])
-        return players.decide(
-            where, CONTAINERS, rule, meant._replace(undoes=one, arguments=arguments)
-        )
-
-    # Who got the items now sends them.
-    return (reverse(other), reverse(entry)) if about["Sent"] else (reverse(entry), reverse(other))
 
 
 def _entry_of(decision: Decision) -> Document:

@@ -164,7 +164,7 @@ def _give_back(
             # A stack goes back into one slot, even if it exceeds the current stack limit.
             stack = max(limits_of(move.item).stack, rest)
             rest -= put(into, move.slot, move.held, rest, stack)
-        left.append(rest)
-    for move, quantity in zip(went, left, strict=True):
+        left.append((move, rest))
+    for move, quantity in left:
         if rest := fill(slots, move.held, quantity, limits_of(move.item)):
             yield no_room(move.item, -move.quantity, rest, bank=True)
