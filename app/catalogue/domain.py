@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from app.core.changes import BOOKKEEPING, FORMER_FIELD, SubjectKind
+from app.core.changes import SubjectKind
 from app.core.errors import Conflict, NotFound
 from app.core.types import Document
 from app.storage.schema.shapes import NAMED, changeable
@@ -38,7 +38,7 @@ TIME = "time"
 SHAPE = changeable({**NAMED, "Type": {"enum": [*TYPES, TIME]}})
 SUBJECT = SubjectKind("object", derived=("NameKey", "NameTails"))
 # Derived keys and bookkeeping, which are never served.
-INTERNAL = ("NameKey", "NameTails", *BOOKKEEPING, FORMER_FIELD)
+INTERNAL = SUBJECT.unrecorded
 # The projection of the served fields.
 RECORD = dict.fromkeys(INTERNAL, 0)
 
@@ -66,7 +66,6 @@ class NotInCatalogue(Conflict):
 
     sentence = "The catalogue holds no {type} with the id '{id}'."
     type: str
-    id: str
 
 
 def parse_type(text: str) -> str:

@@ -16,7 +16,7 @@ from app.catalogue.schemas import (
 )
 from app.catalogue.store import objects
 from app.core.errors import NotFound
-from app.core.paging import CursorPage, Page, Window
+from app.core.paging import Page, Window
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
@@ -47,9 +47,8 @@ def list_objects(args: Document, type_name: str) -> Document:
     By name. To read all of them, send the Next of each answer as `after`.
     """
 
-    def walk(size: int, after: bytes) -> CursorPage:
-        page = objects.walk(parse_type(type_name), Window(0, size, size, after), args.get("search"))
-        return CursorPage(page.values, page.next)
+    def walk(size: int, after: bytes) -> Page:
+        return objects.walk(parse_type(type_name), Window(0, size, size, after), args.get("search"))
 
     return cursor_list(args, walk)
 

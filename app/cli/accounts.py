@@ -15,7 +15,7 @@ from app.auth.tokens import access_tokens
 from app.cli.intents import intent, make, reason_option, report
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
-from app.core.permissions import RIGHTS, Role, role_names, roles_of
+from app.core.permissions import RIGHTS, role_names, roles_of
 from app.core.progress import progress
 from app.maintenance.transfer.store import open_output
 from app.privacy import personal_data
@@ -194,8 +194,7 @@ def list_roles(key: Lookup) -> None:
 
 
 def roles_line(key: Lookup, power: dict[str, bool]) -> str:
-    held = roles_of(power)
-    return f"{key}: {', '.join(role.value for role in Role if role in held) or 'no roles'}"
+    return f"{key}: {', '.join(role.value for role in roles_of(power)) or 'no roles'}"
 
 
 @click.command()

@@ -55,7 +55,6 @@ class Conflict(QuartermasterError):
 
 class KeyReused(Conflict):
     sentence = "The Idempotency-Key '{key}' was used before with another request."
-    key: str
 
 
 class AlreadyUndone(Conflict):
@@ -118,7 +117,6 @@ class Forbidden(QuartermasterError):
 
 class RoleMissing(Forbidden):
     sentence = "This request needs the role '{role}'."
-    role: str
 
 
 class PermissionMissing(Forbidden):
@@ -131,7 +129,6 @@ class PermissionMissing(Forbidden):
 
 class ScopeMissing(Forbidden):
     sentence = "This request needs a key with the scope '{scope}'."
-    scope: str
 
 
 class KeyNotAllowed(Forbidden):

@@ -24,6 +24,9 @@ LONGEST_RETRY = 5
 class TooManyAtOnce(Unavailable):
     sentence = "{busy} at the moment; please try again."
 
+    def __init__(self, busy: str) -> None:
+        super().__init__(busy, retry_after=secrets.randbelow(LONGEST_RETRY) + 1)
+
 
 class Limiter:
     """A limited number of places for one kind of work, and a queue for them.
@@ -64,9 +67,9 @@ class Limiter:
         deadline = (monotonic() if since is None else since) + self.patience
         with self._freed:
             if self.own and self._held[holder] >= self.own[1]:
-                raise _refusal(self.own[0])
+                raise TooManyAtOnce(self.own[0])
             if self.in_use >= self.places and not self._wait(deadline):
-                raise _refusal(self.busy)
+                raise TooManyAtOnce(self.busy)
             self.in_use += 1
             if self.own:
                 self._held[holder] += 1
@@ -90,10 +93,6 @@ class Limiter:
             self._freed.notify()
 
 
-def _refusal(busy: str) -> TooManyAtOnce:
-    return TooManyAtOnce(busy, retry_after=secrets.randbelow(LONGEST_RETRY) + 1)
-
-
 # How long a request waits for a database place.
 PATIENCE_SECONDS = 2.0
 
@@ -115,9 +114,8 @@ class DatabasePlaces(Limiter):
         self,
         places: int,
         time_limit: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        patience: float = PATIENCE_SECONDS,
     ) -> None:
-        super().__init__("The database is slow", places, queue=float("inf"), patience=patience)
+        super().__init__("The database is slow", places, float("inf"), PATIENCE_SECONDS)
         self.time_limit = time_limit
         # True while the schema version of the database differs from that of this program.
         self.is_closed = False
@@ -137,15 +135,12 @@ class RequestScope:
         self._database = database
         self._is_at_database = False
         self._elsewhere: set[Limiter] = set()
-        self._is_over = False
         self._timeout = ExitStack()
 
     def __enter__(self) -> None:
         self._outer = _current.set(self)
-        self._is_over = False
 
     def __exit__(self, *fault: Any) -> None:
-        self._is_over = True
         self.leave_database()
         self._timeout.close()
         _current.reset(self._outer)
@@ -186,24 +181,24 @@ class RequestScope:
         finally:
             self._elsewhere.discard(limiter)
             # A response body may hold a place longer than its request lasts.
-            if was_at_database and not self._is_over:
+            if was_at_database and _current.get() is self:
                 self.enter_database(monotonic())
 
 
 _current: ContextVar[RequestScope | None] = ContextVar("request_scope", default=None)
 
 
-class at_database:  # noqa: N801 # used like a function; half the cost of a generator
+@contextmanager
+def at_database() -> Iterator[None]:
     """Hold a database place until the block ends, or raise Unavailable."""
-
-    def __enter__(self) -> None:
-        self._scope = _current.get()
-        if self._scope is not None:
-            self._scope.enter_database(self._scope.arrived_at)
-
-    def __exit__(self, *fault: Any) -> None:
-        if self._scope is not None:
-            self._scope.leave_database()
+    scope = _current.get()
+    if scope:
+        scope.enter_database(scope.arrived_at)
+    try:
+        yield
+    finally:
+        if scope:
+            scope.leave_database()
 
 
 def working(limiter: Limiter, holder: str = "") -> AbstractContextManager[None]:
@@ -227,12 +222,6 @@ def resumable(step: Callable[[], Result]) -> Callable[[], Result]:
     return resume
 
 
-def arrival() -> float | None:
-    """Return the monotonic time at which the current request arrived; None outside a request."""
-    scope = _current.get()
-    return scope.arrived_at if scope else None
-
-
 def current_request_id() -> str:
     scope = _current.get()
     return scope.request_id if scope else ""
@@ -243,8 +232,8 @@ def wait_deadline(seconds: float) -> float:
 
     Otherwise the waiting times of a request that waits several times would add up.
     """
-    arrived_at = arrival()
-    return (monotonic() if arrived_at is None else arrived_at) + seconds
+    scope = _current.get()
+    return (scope.arrived_at if scope else monotonic()) + seconds
 
 
 def renew_time_limit() -> None:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -62,58 +62,76 @@ class Build(Collector):
 BUILD = Build()
 REGISTRY = CollectorRegistry()
 REGISTRY.register(BUILD)
-_LABELLED: list[Any] = []
+Metric = TypeVar("Metric", Counter, Gauge, Histogram)
+# By metric, the labels that are exposed as 0 from the start: rate() misses the first increment of a
+# new series.
+_METRICS: dict[Any, tuple[str, ...]] = {}
 
 
-def _metric(kind: Any, name: str, help_: str, *labels: str, **options: Any) -> Any:
+def _metric(
+    kind: Callable[..., Metric],
+    name: str,
+    help_: str,
+    *labels: str,
+    initial: tuple[str, ...] = (),
+    **options: Any,
+) -> Metric:
     metric = kind(f"quartermaster_{name}", help_, labels, registry=REGISTRY, **options)
-    _LABELLED.append(metric)
+    _METRICS[metric] = initial
     return metric
 
 
 _counter = partial(_metric, Counter)
 _gauge = partial(_metric, Gauge, multiprocess_mode="livemostrecent")
 
-REQUESTS: Counter = _counter("http_requests", "Answers.", "route", "method", "status")
-REQUEST_SECONDS: Histogram = _metric(
+REQUESTS = _counter("http_requests", "Answers.", "route", "method", "status")
+REQUEST_SECONDS = _metric(
     Histogram,
     "http_request_duration_seconds",
     "Latency of requests.",
-    *("route", "method"),
+    "route",
+    "method",
     buckets=REQUEST_BUCKETS,
 )
-MONGODB_SECONDS: Histogram = _metric(
+MONGODB_SECONDS = _metric(
     Histogram,
     "mongodb_operation_duration_seconds",
     "MongoDB operations, failed ones included.",
-    *("operation", "collection"),
+    "operation",
+    "collection",
     buckets=MONGODB_BUCKETS,
 )
-MONGODB_FAILURES: Counter = _counter(
+MONGODB_FAILURES = _counter(
     "mongodb_operation_failures", "MongoDB operations that failed.", "operation", "collection"
 )
-TRANSACTION_RETRIES: Counter = _counter(
+TRANSACTION_RETRIES = _counter(
     "transaction_retries",
     "Transactions that ran again, most because of another change at the same time.",
     "kind",
+    initial=("player", "user"),
 )
-ERASURES: Gauge = _gauge("erasures", "People whose erasure has begun and is not finished.", "state")
-BATCH_ROWS: Counter = _counter("batch_rows", "Rows of batches, by outcome.", "verdict")
-BUDGET_REFUSALS: Counter = _counter(
-    "budget_refusals", "Requests that the budget of a key did not allow.", "limit"
+ERASURES = _gauge(
+    "erasures",
+    "People whose erasure has begun and is not finished.",
+    "state",
+    initial=("unfinished",),
 )
-MAILS: Counter = _counter("mails", "Mails, sent or failed.", "outcome")
-RATE_LIMITED: Counter = _counter("rate_limited", "Requests refused by a limit.", "limit")
-
-# Exposed as 0 from the start: rate() misses the first increment of a new series.
-INITIAL_LABELS: dict[Any, tuple[str, ...]] = {
-    TRANSACTION_RETRIES: ("player", "user"),
-    MAILS: ("sent", "failed"),
-    RATE_LIMITED: ("account", "address", "caller"),
-    BUDGET_REFUSALS: ("LargestQuantity", "ItemsPerDay", "Items", "Budget"),
-    BATCH_ROWS: ("done", "refused"),
-    ERASURES: ("unfinished",),
-}
+BATCH_ROWS = _counter(
+    "batch_rows", "Rows of batches, by outcome.", "verdict", initial=("done", "refused")
+)
+BUDGET_REFUSALS = _counter(
+    "budget_refusals",
+    "Requests that the budget of a key did not allow.",
+    "limit",
+    initial=("LargestQuantity", "ItemsPerDay", "Items", "Budget"),
+)
+MAILS = _counter("mails", "Mails, sent or failed.", "outcome", initial=("sent", "failed"))
+RATE_LIMITED = _counter(
+    "rate_limited",
+    "Requests refused by a limit.",
+    "limit",
+    initial=("account", "address", "caller"),
+)
 
 _exposed = REGISTRY
 
@@ -137,9 +155,8 @@ def request_totals() -> tuple[int, int, dict[float, int]]:
 
     Requests to the probes do not count.
     """
-    failures = 0
-    for sample in _samples_of(REQUESTS, "_total"):
-        failures += int(sample.value) if sample.labels["status"] >= "500" else 0
+    answers = _samples_of(REQUESTS, "_total")
+    failures = sum(int(one.value) for one in answers if one.labels["status"] >= "500")
     within = dict.fromkeys((*REQUEST_BUCKETS, ENDLESS), 0)
     for sample in _samples_of(REQUEST_SECONDS, "_bucket"):
         within[float(sample.labels["le"])] += int(sample.value)
@@ -159,8 +176,7 @@ def _samples_of(metric: Counter | Histogram, suffix: str) -> Iterator[Any]:
 
 @cache
 def operation_observer(operation: str, collection: str) -> Callable[[float], None]:
-    observe: Callable[[float], None] = MONGODB_SECONDS.labels(operation, collection).observe
-    return observe
+    return MONGODB_SECONDS.labels(operation, collection).observe
 
 
 def exposition() -> bytes:
@@ -176,7 +192,7 @@ def share(folder: str | None) -> None:
     global _exposed
     os.environ.pop(FOLDER_VARIABLE, None)
     # Drop the values that the fork copied from the master.
-    for metric in _LABELLED:
+    for metric in _METRICS:
         metric.clear()
     _request_meters.cache_clear()
     operation_observer.cache_clear()
@@ -204,7 +220,7 @@ def _has_room(folder: str) -> bool:
 
 
 def _expose_zeros() -> None:
-    for metric, labels in INITIAL_LABELS.items():
+    for metric, labels in _METRICS.items():
         for label in labels:
             metric.labels(label)
 

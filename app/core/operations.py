@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 from app.core.changes import Applied, Change, Intent, Rule
@@ -97,7 +97,6 @@ class OwnInverse:
     fields: tuple[str, ...]
     make: Callable[[Document, Intent], Applied]
     moves: Callable[[list[Document]], Moved]
-    in_bulk: bool = False
 
 
 class BatchRow(NamedTuple):
@@ -177,13 +176,6 @@ class Operation:
                 f"The operation '{self.name}' of the subject '{self.subject}' is declared twice."
             )
         _DECLARED[self.name, self.subject] = self
-        if self.batch:
-            in_order = sorted({**_IN_BATCHES, self.name: self}.items())
-            _IN_BATCHES.clear()
-            _IN_BATCHES.update(in_order)
-        _OBJECT_ARGUMENTS.update(self.history_arguments(self.object_types))
-        if self.object_types and isinstance(self.inverse, Inverse):
-            _OBJECT_FIELDS.update(self.inverse.fields)
 
     def prepare_change(self, args: Document, in_batch: bool = False) -> Prepared:
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare
@@ -237,13 +229,11 @@ class Operation:
 
 
 _DECLARED: dict[tuple[str, str], Operation] = {}
-_IN_BATCHES: dict[str, Operation] = {}
-_OBJECT_ARGUMENTS: dict[str, str] = {}
-_OBJECT_FIELDS: set[str] = set()
 
 
+# The functions below are complete only if all rooms are imported: none is called at import.
 def all_operations() -> Iterator[Operation]:
-    """Yield all operations by name. The list is complete only if all rooms are imported."""
+    """Yield all operations by name."""
     for _, operation in sorted(_DECLARED.items()):
         yield operation
 
@@ -259,22 +249,31 @@ def find_operation(name: str, subject: str) -> Operation | None:
     return _DECLARED.get((name, subject)) or next(named, None)
 
 
+@cache
 def batch_operations() -> Mapping[str, Operation]:
-    return _IN_BATCHES
+    return {one.name: one for one in all_operations() if one.batch}
 
 
+@cache
 def object_arguments() -> Mapping[str, str]:
     """Return the history names of arguments that are catalogue ids, with the type of the object."""
-    return _OBJECT_ARGUMENTS
+    found: dict[str, str] = {}
+    for one in all_operations():
+        found |= one.history_arguments(one.object_types)
+    return found
 
 
+@cache
 def object_fields() -> Container[str]:
     """Return the document fields that contain ids of catalogue objects."""
-    return _OBJECT_FIELDS
+    named = (one.inverse for one in all_operations() if one.object_types)
+    return {name for one in named if isinstance(one, Inverse) for name in one.fields}
 
 
 def find_inverse(changed: str, subject: str) -> Inverse | OwnInverse | None:
     """Return the inverse of the operations that change a field of a kind of document."""
-    inverses = (one.inverse for one in all_operations() if one.subject == subject)
-    found = (one for one in inverses if isinstance(one, Inverse | OwnInverse))
-    return next((one for one in found if changed in one.fields), None)
+    for one in all_operations():
+        inverse = one.inverse if one.subject == subject else None
+        if isinstance(inverse, Inverse | OwnInverse) and changed in inverse.fields:
+            return inverse
+    return None

@@ -31,14 +31,14 @@ FLAGS = {
 Power = Mapping[str, bool]
 
 
-def roles_of(power: Power | None) -> frozenset[Role]:
+def roles_of(power: Power | None) -> list[Role]:
     """Return the roles of a Power; a role without the one that it requires does not count."""
     held = []
     for role, flag in FLAGS.items():
         if not (power and power.get(flag) is True):
             break
         held.append(role)
-    return frozenset(held)
+    return held
 
 
 def with_role(power: Power, role: Role) -> dict[str, bool]:
@@ -148,18 +148,29 @@ IN_ROLES = {"moderate.mute": "moderate.kick", "notes.write": "notes.users"}
 OLDER_SCOPES = {
     "players.read": ("players.read", "health.read"),
     "players.change": (
-        *("items.move", "players.change", "players.rename"),
-        *("players.delete", "notes.write"),
-        *("batches.plan", "batches.run"),
+        "items.move",
+        "players.change",
+        "players.rename",
+        "players.delete",
+        "notes.write",
+        "batches.plan",
+        "batches.run",
     ),
     "users.change": (
-        *("users.change", "users.find", "notes.users"),
-        *("moderate.mute", "moderate.ban"),
+        "users.change",
+        "users.find",
+        "notes.users",
+        "moderate.mute",
+        "moderate.ban",
     ),
     "users.manage": (
-        *("users.manage", "users.find", "keys.manage"),
-        *("staff.manage", "approve"),
-        *("privacy.export", "privacy.erase"),
+        "users.manage",
+        "users.find",
+        "keys.manage",
+        "staff.manage",
+        "approve",
+        "privacy.export",
+        "privacy.erase",
     ),
     "history.undo": ("undo.own", "undo.any"),
     "game.act": ("game.act", "users.find", "moderate.kick"),
@@ -213,16 +224,21 @@ LIMIT_NAMES = ("LargestQuantity", "ItemsPerDay", "RowsPerBatch")
 # A limit of a role counts if the role has one of the permissions that it limits: otherwise a role
 # that only reads would lift the limits of all others.
 MOVING = {
-    *(Permission.ITEMS_MOVE, Permission.UNDO_OWN, Permission.UNDO_ANY, Permission.BATCHES_RUN),
+    Permission.ITEMS_MOVE,
+    Permission.UNDO_OWN,
+    Permission.UNDO_ANY,
+    Permission.BATCHES_RUN,
     # These move an unknown number of items, and so need to be without a limit.
-    *(Permission.GAME_ACT, Permission.PLAYERS_DELETE, Permission.PRIVACY_ERASE),
+    Permission.GAME_ACT,
+    Permission.PLAYERS_DELETE,
+    Permission.PRIVACY_ERASE,
 }
 LIMITED = (MOVING, MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
 
 
 def limits_of(stored: Document | None) -> Limits:
     """Return the limits of a role."""
-    return Limits(*(limit_of(stored, name) for name in LIMIT_NAMES)) if stored else Limits()
+    return Limits(*(limit_of(stored or {}, name) for name in LIMIT_NAMES))
 
 
 def limit_of(stored: Document, name: str) -> int | None:
@@ -300,8 +316,7 @@ def role_names(user: Document) -> list[str]:
 
 def all_role_names(user: Document) -> list[str]:
     """Return the names of an account's roles, after the roles of the contract."""
-    by_power = roles_of(user.get("Power"))
-    return [*(role.value for role in Role if role in by_power), *role_names(user)]
+    return [*(role.value for role in roles_of(user.get("Power"))), *role_names(user)]
 
 
 def permissions_of_role(role: Document) -> frozenset[Permission]:

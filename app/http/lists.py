@@ -215,12 +215,14 @@ def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[st
     return {"total": page.total, "Page": number, "count": count, "entries": page.values}
 
 
-def cursor_list(args: dict[str, Any], read: Callable[[int, bytes], CursorPage]) -> dict[str, Any]:
+def cursor_list(
+    args: dict[str, Any], read: Callable[[int, bytes], CursorPage | Page]
+) -> dict[str, Any]:
     """Return the body of a list that is read with cursors."""
     return cursor_body(read(page_size(args), cursors.read(args.get("after", ""))))
 
 
-def cursor_body(page: CursorPage) -> dict[str, Any]:
+def cursor_body(page: CursorPage | Page) -> dict[str, Any]:
     return {"Values": page.values, "Next": cursors.write(page.next)}
 
 

@@ -11,8 +11,6 @@ from app.auth.api_keys import PREFIX
 from app.catalogue.domain import public_object
 from app.core.changes import (
     ABSENT,
-    BOOKKEEPING,
-    FORMER_FIELD,
     Change,
     SubjectKind,
     is_same_value,
@@ -133,7 +131,7 @@ SUBJECT = SubjectKind(
 # Separate endpoints serve these fields.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
-INTERNAL = (*NAME_FIELDS, "ErasedAt", *BOOKKEEPING, FORMER_FIELD)
+INTERNAL = SUBJECT.unrecorded
 # The projection of a served player: all fields but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 

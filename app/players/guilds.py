@@ -43,13 +43,6 @@ SHAPE = object_shape(
 )
 # The projection of a record: all but the parts that have their own paths.
 RECORD = dict.fromkeys(("NameKey", "Members", "Variables", "Bank"), 0)
-# The projection of a guild in lists, which have the number of its members.
-LISTED = {name: shown for name, shown in RECORD.items() if name != "Members"}
-
-
-def listed_guild(guild: Document) -> Document:
-    members = guild.pop("Members", ())
-    return {"Key": public_object(guild), "Value": len(members)}
 
 
 def ranks_of(guild: Document) -> dict[str, int]:
@@ -104,10 +97,14 @@ class Guilds:
 
     def list(self, window: Window) -> Page:
         """Return a page of guilds, by name."""
-        page = self._pages.read(window, BY_NAME, LISTED)
-        return page._replace(
-            values=[listed_guild(GUILDS.readable(guild, ("Name",))) for guild in page.values]
-        )
+        fields = {name: shown for name, shown in RECORD.items() if name != "Members"}
+        page = self._pages.read(window, BY_NAME, fields)
+        values = []
+        for stored in page.values:
+            guild = GUILDS.readable(stored, ("Name",))
+            members = guild.pop("Members", ())
+            values.append({"Key": public_object(guild), "Value": len(members)})
+        return page._replace(values=values)
 
 
 def guilds_of(db: Database[Document], ids: Sequence[str]) -> Iterator[Document]:

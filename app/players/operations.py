@@ -94,30 +94,30 @@ DELETE = Operation(
     moves=UnknownItems("deleting a player"),
     notice="Deleted {whom}.",
 )
-LEVEL = ("Level", "Exp")
-SET_LEVEL = Operation(
-    name="set-level",
+# A change of one player, which moves no items.
+player_change = partial(
+    Operation,
     subject="player",
     needs=(Permission.PLAYERS_CHANGE,),
-    arguments=SetLevelArgs(),
     store=players,
+    moves=no_items,
+)
+LEVEL = ("Level", "Exp")
+SET_LEVEL = player_change(
+    name="set-level",
+    arguments=SetLevelArgs(),
     reads=LEVEL,
     rule=set_level,
     inverse=Inverse(fields=LEVEL, rule=restore_fields),
-    moves=no_items,
     batch=BatchRow(order="Set the level to {Level}", orders="Set the level of {whom}"),
     notice="{whom} has the level {Level} now.",
 )
 CLASS = ("ClassId", "ClassName")
-SET_CLASS = Operation(
+SET_CLASS = player_change(
     name="set-class",
-    subject="player",
-    needs=(Permission.PLAYERS_CHANGE,),
     arguments=SetClassArgs(),
-    store=players,
     reads=CLASS,
     rule=set_class,
     inverse=Inverse(fields=CLASS, rule=restore_fields),
-    moves=no_items,
     needs_object="class_id",
 )

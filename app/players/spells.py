@@ -9,13 +9,14 @@ from app.auth.views import read_route
 from app.core.changes import Change
 from app.core.errors import Conflict
 from app.core.naming import Lookup
-from app.core.operations import BatchRow, Inverse, Operation, no_items
+from app.core.operations import BatchRow, Inverse
 from app.core.permissions import Permission
 from app.core.types import Document, decimal
 from app.http.api import Blueprint, Schema
 from app.http.context import setting
 from app.http.examples import KNOWN_SPELL, SPELL
 from app.http.fields import Guid, Integer
+from app.players.operations import player_change
 from app.players.store import players
 
 
@@ -110,30 +111,22 @@ def undo_spells(player: Document, *, changes: list[Document]) -> Change:
 
 UNDO_SPELLS = Inverse(fields=READS, rule=undo_spells)
 
-TEACH = Operation(
+TEACH = player_change(
     name="teach",
-    subject="player",
-    needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
-    store=players,
     reads=READS,
     rule=teach_spell,
     inverse=UNDO_SPELLS,
-    moves=no_items,
     needs_object="spellid",
     batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
     notice="Taught {whom} {SpellId}.",
 )
-FORGET = Operation(
+FORGET = player_change(
     name="forget",
-    subject="player",
-    needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
-    store=players,
     reads=READS,
     rule=forget,
     inverse=UNDO_SPELLS,
-    moves=no_items,
     batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
     notice="{whom} has forgotten {SpellId}.",
 )

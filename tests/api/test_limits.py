@@ -127,7 +127,8 @@ def test_a_crowd_that_is_refused_does_not_come_back_all_at_once():
 
 
 def test_requests_beyond_the_places_at_the_database_are_refused():
-    places = DatabasePlaces(1, patience=0.0)
+    places = DatabasePlaces(1)
+    places.patience = 0.0
     slow = pytest.raises(Unavailable, match=r"^The database is slow at the moment; ")
     with held(places), request(places), slow:
         at_database().__enter__()
@@ -210,7 +211,8 @@ def test_the_database_knows_how_much_time_is_left(real_db):
 
 
 def test_what_needs_no_database_is_served_while_it_hangs(app, client, as_role, monkeypatch):
-    places, headers = DatabasePlaces(1, patience=0.0), as_role()
+    places, headers = DatabasePlaces(1), as_role()
+    places.patience = 0.0
     inner = partial(Flask.wsgi_app, app)
     traced = RequestTracing(inner, lambda at, _: RequestScope(places, at))
     monkeypatch.setattr(app, "wsgi_app", traced)

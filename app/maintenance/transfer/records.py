@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -102,7 +102,7 @@ class OpenRecord(Record):
         unknown = INCLUDE
 
     # Fields that a record must not set.
-    internal: tuple[str, ...] = ()
+    internal: Collection[str] = ()
 
     @validates_schema(pass_original=True)
     def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:

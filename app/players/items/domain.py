@@ -16,7 +16,7 @@ from app.core.changes import Change, SubjectKind
 from app.core.errors import Conflict
 from app.core.naming import NIL
 from app.core.types import Document, decimal, whole
-from app.players.domain import SLOTS
+from app.players.domain import SLOT, SLOTS
 from app.storage.schema.shapes import COUNT, GUID, changeable
 
 # What a slot holds.
@@ -31,8 +31,6 @@ BAG_SHAPE = changeable(
 BAG_SUBJECT = SubjectKind("bag")
 
 NO_BUFFS = [0, 0, 0, 0, 0]
-# The field values of an empty slot.
-NOTHING = {"ItemId": (NIL,), "Quantity": (0,), "BagId": (None, NIL), "StatBuffs": (None, NO_BUFFS)}
 # A larger quantity is a mistake; the sum of all slots must fit into an int64.
 LARGEST_QUANTITY = 2**53
 EMPTY = {"ItemId": NIL, "Quantity": 0}
@@ -77,16 +75,15 @@ def is_empty(held: Any) -> bool:
     """Tell whether a stored slot is empty, and so should not be stored."""
     return (
         isinstance(held, dict)
-        and held.keys() >= {"ItemId", "Quantity"}
-        and all(value in NOTHING.get(name, ()) for name, value in held.items())
+        and (held.get("ItemId"), held.get("Quantity")) == (NIL, 0)
+        and is_plain(held)
+        and held.keys() <= SLOT["properties"].keys()
     )
 
 
 def quantity_of(held: Held) -> int:
     """Return the quantity of a slot; -1 if it cannot be read."""
-    quantity = held.get("Quantity")
-    if type(quantity) is not int:
-        quantity = whole(quantity)
+    quantity = whole(held.get("Quantity"))
     return -1 if quantity is None or quantity > LARGEST_QUANTITY else quantity
 
 

@@ -33,8 +33,7 @@ def moved(args: Document) -> dict[str, int]:
 def moved_with_bags(changes: list[Document]) -> dict[str, int] | str:
     """Return what changes moved; what is in a bag is not known."""
     slots = [change[side] or {} for change in changes for side in ("Before", "After")]
-    has_bag = any(isinstance(held, dict) and bag_of(held) for held in slots)
-    return FILLED_BAG if has_bag else quantities(changes)
+    return FILLED_BAG if any(map(bag_of, slots)) else quantities(changes)
 
 
 def give_item(player: Document, **args: Any) -> Change:

@@ -113,7 +113,7 @@ class SlotMap(fields.Field[Document]):
         "quantity": "Has a Quantity in slot {slot} that is not a whole number from 1 to {limit}.",
         "buffs": "Has StatBuffs in slot {slot} that are not 5 whole numbers.",
     }
-    NAMES = frozenset({"Slot", "BagId", "ItemId", "Quantity", "StatBuffs"})
+    NAMES = SlotSchema().fields.keys()
 
     def __init__(self, size: int, stack_limit: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -137,7 +137,7 @@ class SlotMap(fields.Field[Document]):
 
     def _held(self, slot: int, record: Document) -> Document:
         """Return what a slot holds, as it is stored; {} if it is empty."""
-        item, bag = map(_guid, (record.get("ItemId"), record.get("BagId")))
+        item, bag = (parse_guid(str(record.get(name))) for name in ("ItemId", "BagId"))
         quantity, buffs = record.get("Quantity"), record.get("StatBuffs")
         if item is None or (item == NIL and quantity != 0):
             raise self.make_error("item", slot=slot)
@@ -154,7 +154,3 @@ class SlotMap(fields.Field[Document]):
         if any(buffs or ()):
             held["StatBuffs"] = buffs
         return held if quantity else {}
-
-
-def _guid(value: Any) -> str | None:
-    return parse_guid(value) if isinstance(value, str) else None

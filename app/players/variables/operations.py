@@ -8,7 +8,7 @@ from app.catalogue.store import objects
 from app.core.operations import BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
 from app.players.domain import restore_fields
-from app.players.store import players
+from app.players.operations import player_change
 from app.players.variables.domain import (
     GLOBAL_READS,
     ChangedSince,
@@ -18,16 +18,12 @@ from app.players.variables.domain import (
 )
 from app.players.variables.schemas import VariableArgs
 
-SET_VARIABLE = Operation(
+SET_VARIABLE = player_change(
     name="set-variable",
-    subject="player",
-    needs=(Permission.PLAYERS_CHANGE,),
     arguments=VariableArgs(),
-    store=players,
     reads=("Variables",),
     rule=assign,
     inverse=Inverse(fields=("Variables",), rule=partial(restore_fields, changed=ChangedSince)),
-    moves=no_items,
     batch=BatchRow(
         order="Set {VariableId} to {Value}",
         orders="Set {object}{to_value} for {whom}",
