@@ -9,8 +9,9 @@ from pymongo.errors import WriteError
 from app.core.errors import Unavailable
 from app.database import COLLECTIONS
 from app.storage.schema import collections
-from app.storage.schema.collections import init_database
+from app.storage.schema.collections import FieldTaken, init_database
 from app.storage.schema.preparation import Preparation
+from app.storage.schema.shapes import TEXT
 from tests.collection_plans import NAMES
 from tests.factories import guid, make_bag, make_player, make_user
 from tests.system.programs import wait_until
@@ -66,6 +67,21 @@ def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db)
     assert "older_name" not in keys
     assert "last_online" in keys
     assert real_db.players.count_documents({}) == 1
+
+
+def test_db_init_refuses_a_new_field_that_games_have_stored_with_another_type(real_db):
+    (players,) = (plan for plan in COLLECTIONS if plan.name == "players")
+    number, text = (make_player(Portrait=stored) for stored in (5, "fox.png"))
+    real_db.players.insert_many([number, text])
+    wider = {**players.shape["properties"], "Portrait": TEXT}
+    plan = players._replace(shape={**players.shape, "properties": wider})
+    with pytest.raises(FieldTaken, match=f"the field Portrait in 'players'.*: {number['_id']}.$"):
+        init_database(real_db, [plan])
+    real_db.players.delete_one({"_id": number["_id"]})
+    init_database(real_db, [plan])
+    with pytest.raises(WriteError, match="failed validation"):
+        real_db.players.insert_one(make_player(Portrait=5))
+    init_database(real_db, COLLECTIONS)
 
 
 def test_what_the_api_stores_is_valid(real_db):

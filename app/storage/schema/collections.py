@@ -29,6 +29,8 @@ SINGLE_SERVER = (
     "enough. Restart mongod with --replSet qm (replication.replSetName: qm in its configuration), "
     "and then run rs.initiate() in mongosh."
 )
+# How many documents a refusal lists.
+MOST_LISTED = 20
 # How often another process that prepares the database may be in the way.
 MOST_TRIES = 4
 
@@ -37,6 +39,15 @@ Plans = Sequence[CollectionPlan]
 
 class UnfitServer(UnfitDatabase):
     """The MongoDB server is too old, or not a member of a replica set."""
+
+
+class FieldTaken(UnfitDatabase):
+    """Games have stored a field that is new in a validator, with another type."""
+
+    sentence = (
+        "This release stores the field {name} in '{collection}', which has another type in these "
+        "documents; change them first: {ids}."
+    )
 
 
 def init_database(db: Database[Document], plans: Plans, is_restore: bool = False) -> None:
@@ -124,10 +135,26 @@ def _set_validator(db: Database[Document], plan: CollectionPlan) -> None:
         db.create_collection(plan.name, **wanted)
     except CollectionInvalid:
         # Only if it differs: collMod takes an exclusive lock.
-        if not wanted.items() <= db[plan.name].options().items():
+        former = db[plan.name].options()
+        if not wanted.items() <= former.items():
+            # A migration may still change them.
+            if migrations.version_of(db) == migrations.CURRENT:
+                _refuse_taken_fields(db[plan.name], plan.shape, former.get("validator", {}))
             db.command("collMod", plan.name, **wanted)
     except NotImplementedError:  # mongomock has no validators
         db.get_collection(plan.name)
+
+
+def _refuse_taken_fields(
+    collection: Collection[Document], shape: Document, former: Document
+) -> None:
+    """Raise FieldTaken if documents do not fit a field that the former validator did not have."""
+    known = former.get("$jsonSchema", shape).get("properties", {})
+    for name in sorted(shape["properties"].keys() - known.keys()):
+        fitting = {"$jsonSchema": {"properties": {name: shape["properties"][name]}}}
+        found = collection.find({"$nor": [fitting]}, ["_id"]).limit(MOST_LISTED)
+        if ids := [str(one["_id"]) for one in found]:
+            raise FieldTaken(name, collection.name, ", ".join(ids))
 
 
 def _create_indexes(db: Database[Document], plan: CollectionPlan) -> None:
