@@ -88,8 +88,6 @@ def undo_transfer(entry: Document, intent: Intent) -> Applied:
 def _write(sender: Decision, receiver: Decision, named: str) -> Applied:
     """Write both changes, whose entries name each other; return that of the named player."""
     for one, other in ((sender, receiver), (receiver, sender)):
-        if not one.update:  # a preview
-            break
         about = {"Player": other.document["_id"], "Entry": _entry_of(other)["_id"]}
         _entry_of(one)["Transfer"] = {**about, "Sent": one is sender}
     outcomes = {one.document["_id"]: players.write(one) for one in (sender, receiver)}
