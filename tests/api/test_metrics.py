@@ -203,7 +203,7 @@ def test_labels_hold_no_name_id_or_token(client, world, as_role):
     client.get(f"{USERS}/Zanzibar/players/Quetzalcoatl", headers=headers)
     client.delete(f"/api/oauth/token/Zanzibar/{tokens['refresh_token']}", headers=headers)
     shown = client.get("/metrics").text
-    assert "/api/oauth/token/<lookup:key>/<token_id>" in shown
+    assert "/api/oauth/token/<lookup:account>/<token_id>" in shown
     secrets = ("Quetzalcoatl", "Zanzibar", "Xochimilco", "Tenochtitlan", "example.com")
     ids = (user["_id"], player["_id"], item, tokens["refresh_token"], tokens["access_token"])
     assert [word for word in (*secrets, *ids) if word.lower() in shown.lower()] == []
