@@ -250,10 +250,7 @@ class Players(NamedDocuments):
             return saved, False
         key = Lookup(player_id, player_id, None)
 
-        def step() -> tuple[Applied, bool]:
-            if earlier := self.find_earlier(key, intent):
-                # The entry of a new player has no answer.
-                return earlier, earlier.answer is None
+        def step() -> Applied:
             if erased_people(self._erasures, [fields.get("UserId"), player_id]):
                 raise WasErased
             rule = partial(save, fields=fields, version=version, unrecorded=unrecorded)
@@ -266,10 +263,12 @@ class Players(NamedDocuments):
                 if version is not None:
                     # The version that the game has read no longer exists.
                     raise
-                return self.insert(new(), intent), True
-            return self.write(self.decide_on(player, rule, intent)), False
+                return self.insert(new(), intent)
+            return self.write(self.decide_on(player, rule, intent))
 
-        return self.in_transaction(step, intent, player_id)
+        saved = self.once(key, step, intent, player_id)
+        # A new player has no answer.
+        return saved, saved.answer is None
 
     def _save_unrecorded(
         self, player_id: str, fields: Document, version: int | None
