@@ -149,8 +149,7 @@ class Settings:
 
     # The maximum page size; a larger pageSize or count is reduced to it.
     PAGE_SIZE_MAX: int = 100
-    # How long these are cached: the Total of an unfiltered list, that of a search with more than
-    # 1,000 matches, and the count of online players.
+    # How long the Total of an unfiltered list and the count of online players are cached.
     TOTAL_CACHE_SECONDS: float = 1.0
     # The number of slots of an inventory.
     INVENTORY_SIZE: int = 35

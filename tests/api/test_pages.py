@@ -9,10 +9,9 @@ from pymongo.errors import AutoReconnect
 from app.core.paging import Window
 from app.core.permissions import Role
 from app.players.store import Players
-from app.storage.paging import pages
 from app.storage.paging.totals import Total, cached_number
 from tests.applications import service
-from tests.factories import make_bag, make_player
+from tests.factories import make_bag
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
 
@@ -62,16 +61,6 @@ def test_lists_do_not_load_what_they_do_not_serve(players, db):
     served = players.list(Window(0, 1, 1)).values[0]
     hidden = {"_id", "NameKey", "NameTails", "Version"}
     assert not served.keys() & (hidden | {"Inventory", "Bank", "Spells", "Variables"})
-
-
-def test_only_a_count_of_many_matches_is_cached(real_storage, real_db, monkeypatch):
-    monkeypatch.setattr(pages, "CHEAP_COUNT", 3)
-    players = Players(real_storage, 0, 60.0)
-    for number in range(1, 7):
-        real_db.players.insert_one(make_player(Name=f"guard {number}"))
-        page = players.list(Window(0, 10, 10), "uard")
-        # The fourth count is the first that is kept.
-        assert (page.total, len(page.values)) == (min(number, 4), number)
 
 
 class SetClock:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
-from bson.datetime_ms import DatetimeMS
-from bson.decimal128 import Decimal128
 
 from app.core.types import Document
 from app.storage.paging.newest_first import digest, within
@@ -20,11 +16,6 @@ from app.storage.schema.plan import sort_keys
 AS_STORED: CodecOptions[Document] = CodecOptions(
     tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
-# The smallest value of each BSON type that a field may have, in MongoDB's sort order of types.
-# Null, which includes missing fields, sorts before all of them.
-LEAST = (float("-inf"), "", False, datetime(1, 1, 1, tzinfo=timezone.utc))
-# The Python types of these; bool is a subclass of int, so the last match counts.
-KINDS = ((int, float, Decimal128), (str,), (bool,), (datetime, DatetimeMS))
 
 
 class Order(NamedTuple):
@@ -58,53 +49,30 @@ class Order(NamedTuple):
         return isinstance(keys.get(self.unique), str | None)
 
     def after(self, position: bytes, list_name: str) -> list[Document]:
-        """Return filters, each an index range, that together match the documents after a position.
+        """Return filters for the documents after a position, those of the first filter first.
 
-        A comparison in MongoDB only matches values of the same BSON type, so each type that sorts
-        after it has its own range.
+        Each is one range of the index. The ranges of an $or would be merged by the fetched
+        documents, in which null and missing differ.
         """
         keys = bson.decode(within((list_name, self.sort), position), AS_STORED)
         ranges: list[Document] = []
         equal: Document = {}
         for name, direction in self.sort:
-            split = _following if name != self.unique else _following_string
-            following = split(keys[name], is_upwards=direction > 0)
-            ranges += [{**equal, name: condition} for condition in following]
-            equal[name] = {"$eq": keys[name]}
-        return ranges
+            value, is_upwards = keys[name], direction > 0
+            if value is None:  # null, which includes missing fields, sorts before all else
+                following: Document = {name: {"$ne": None}}
+            elif name == self.unique:
+                # At most one document lacks it.
+                following = {name: {"$gt": value} if is_upwards else {"$not": {"$gte": value}}}
+            else:
+                # Only in an $expr, $gt and $lt compare values of any type, as the index does.
+                operator = "$gt" if is_upwards else "$lt"
+                following = {"$expr": {operator: [f"${name}", {"$literal": value}]}}
+            if value is not None or is_upwards:
+                ranges.append({**equal, **following})
+            equal[name] = {"$eq": value}
+        return ranges[::-1]
 
 
 def order(held_by: str, *keys: str) -> Order:
     return Order(held_by, sort_keys(*keys))
-
-
-def _following(value: Any, is_upwards: bool) -> list[Document]:
-    """Return the conditions for the ranges after a value."""
-    if value is None:
-        return [{"$ne": None}] if is_upwards else []
-    if _is_nan(value):  # MongoDB sorts NaN before all numbers, and $gt and $lt never match it
-        return [{"$gte": least} for least in LEAST] if is_upwards else [{"$eq": None}]
-    fitting = [number for number, kind in enumerate(KINDS) if isinstance(value, kind)]
-    # Other types (objects, ObjectIds) sort between strings and booleans.
-    below, above = (fitting[-1], fitting[-1] + 1) if fitting else (2, 2)
-    if is_upwards:
-        return [{"$gt": value}, *({"$gte": least} for least in LEAST[above:])]
-    lesser = [{"$gte": least} for least in LEAST[:below]]
-    return [{"$lt": value}, *lesser, {"$eq": float("nan")}, {"$eq": None}]
-
-
-def _is_nan(value: Any) -> bool:
-    if isinstance(value, Decimal128):
-        return value.to_decimal().is_nan()
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _following_string(value: str | None, is_upwards: bool) -> list[Document]:
-    """Return the condition for strings after a unique one, which at most one document lacks.
-
-    It must be one range: MongoDB merges the sorted ranges of an $or by the fetched documents, in
-    which null and missing differ.
-    """
-    if value is None:
-        return _following(value, is_upwards)
-    return [{"$gt": value} if is_upwards else {"$not": {"$gte": value}}]
