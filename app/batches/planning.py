@@ -63,7 +63,7 @@ from app.http.masking import masked
 from app.http.parser import load
 from app.players.store import players
 from app.storage.bulk import batches as in_chunks
-from app.storage.changes import Wanted
+from app.storage.changes import Verdict, Wanted
 
 # How many rows, players and entries are read at once.
 CHUNK = 500
@@ -402,10 +402,11 @@ class Judge:
         self._players = {id_: {**new, **self._players.get(id_, {})} for id_, new in read}
         verdicts = players.judge_many(wanted, self._players)
         for (row, _), verdict in zip(together, verdicts, strict=True):
-            row["Version"] = verdict.version
-            row["Warning"] = verdict.warning or row["Warning"]
-            if isinstance(verdict.outcome, QuartermasterError):
-                _refuse(row, verdict.outcome)
+            if isinstance(verdict, QuartermasterError):
+                _refuse(row, verdict)
+            elif isinstance(verdict, Verdict):
+                row["Version"] = verdict.version
+                row["Warning"] = verdict.warning or row["Warning"]
 
     def _require_undo(self, row: Document, entry: Document | None) -> None:
         """Raise if the caller may not see and undo an entry, or if another row undoes it."""

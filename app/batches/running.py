@@ -243,10 +243,7 @@ def _in_transaction(run: Run, some: Sequence[tuple[Document, Change]]) -> Sequen
 def _make_all(some: Sequence[tuple[Document, Change]]) -> Sequence[Made]:
     wanted = [change for _, change in some if isinstance(change, Wanted)]
     made = iter(players.change_many(wanted) if wanted else ())
-    return [
-        change if isinstance(change, QuartermasterError) else next(made).outcome
-        for _, change in some
-    ]
+    return [change if isinstance(change, QuartermasterError) else next(made) for _, change in some]
 
 
 def _make_one(change: Change) -> Made:

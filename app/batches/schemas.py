@@ -203,7 +203,7 @@ class RowSchema(Schema):
         0,
         allow_none=True,
         example=41,
-        description="The Version of the player that it was checked against.",
+        description="The Version of the player that it was checked against; null if it is refused.",
     )
     Replanned = Flag(
         example=False, description="Whether it was checked again because the player had changed."

@@ -23,7 +23,6 @@ from pymongo.errors import OperationFailure, WriteError
 from app.core.changes import (
     ABSENT,
     Applied,
-    Change,
     Difference,
     Intent,
     Rule,
@@ -74,13 +73,11 @@ class Wanted(NamedTuple):
     intent: Intent
 
 
-class Outcome(NamedTuple):
-    """The outcome of one change among many, and the Version of the document that was read."""
+class Verdict(NamedTuple):
+    """That a change among many could be made: of which Version, and with which warning."""
 
-    outcome: Applied | QuartermasterError
-    version: int | None = None
-    # The warning of a change that was only judged; a change that was made has it in its entry.
-    warning: str | None = None
+    version: int | None
+    warning: str | None
 
 
 class Changes:
@@ -303,24 +300,21 @@ class Changes:
         would = self.decide(key, reads, rule, intent._replace(is_preview=True))
         return would.outcome.entry or {}
 
-    def change_many(self, wanted: Sequence[Wanted]) -> list[Outcome]:
+    def change_many(self, wanted: Sequence[Wanted]) -> list[Applied | QuartermasterError]:
         """Change different documents, each by its own rule, in a transaction of the caller.
 
         A refused change has its refusal as its outcome, and does not keep the others from being
         made. An error of the database concerns all of them.
         """
-        documents, earlier = self.read_many(wanted), self._earlier_of(wanted)
-        refusals = self._entries.undo_refusals(one.intent for one in wanted)
-        outcomes: list[Outcome] = []
         written: list[Decision] = []
-        for one in wanted:
-            document, entry = documents.get(one.id), earlier.get((one.id, one.intent.key))
-            outcome = _or_refusal(partial(self._decide_one, one, document, entry, refusals))
-            if isinstance(outcome, Decision):
-                if outcome.update:
-                    written.append(outcome)
-                outcome = outcome.outcome
-            outcomes.append(Outcome(outcome, version_of(document) if document else None))
+
+        def decide(one: Wanted, document: Document, rule: Rule) -> Applied:
+            decision = self.decide_on(document, rule, one.intent)
+            if decision.update:
+                written.append(decision)
+            return decision.outcome
+
+        outcomes = self._for_each(wanted, self.read_many(wanted), decide)
         if written:
             self._require_not_erased(written)
             updates = [UpdateOne({"_id": d.document["_id"]}, d.update) for d in written]
@@ -328,24 +322,48 @@ class Changes:
             self._entries.add(*(d.outcome.entry for d in written if d.outcome.entry))
         return outcomes
 
-    def _earlier_of(self, wanted: Sequence[Wanted]) -> dict[tuple[Any, str | None], Document]:
-        """Return the entries of earlier requests, by document and Idempotency-Key."""
-        found = self._entries.with_keys(one.intent.key for one in wanted if one.intent.key)
-        return {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in found}
+    def judge_many(
+        self, wanted: Sequence[Wanted], documents: dict[Any, Document]
+    ) -> list[Verdict | Applied | QuartermasterError]:
+        """Return the verdicts on changes that are made one after another, without making them.
 
-    def _decide_one(
+        The documents, from read_many, are updated to the state that the changes would leave.
+        """
+
+        def judge(one: Wanted, document: Document, rule: Rule) -> Verdict:
+            change, version = rule(document), version_of(document)
+            after = {**document, **change.fields, "Version": (version or 0) + 1}
+            documents[one.id] = {name: v for name, v in after.items() if v is not ABSENT}
+            return Verdict(version, change.warning)
+
+        return self._for_each(wanted, documents, judge)
+
+    def _for_each(
         self,
-        one: Wanted,
-        document: Document | None,
-        earlier: Document | None,
-        refusals: Mapping[str, QuartermasterError],
-    ) -> Decision | Applied:
-        if earlier:
-            return replay(earlier, one.intent)
-        if document is None:
-            raise NotFound(self._kind.name, one.id)
-        _require_undoable(one.intent, refusals)
-        return self.decide_on(document, self._checked(one.rule), one.intent)
+        wanted: Sequence[Wanted],
+        documents: Mapping[Any, Document],
+        decide: Callable[[Wanted, Document, Rule], Result],
+    ) -> list[Result | Applied | QuartermasterError]:
+        """Return what is decided for each change, its result from before, or its refusal."""
+        known = self._entries.with_keys(one.intent.key for one in wanted if one.intent.key)
+        earlier = {(entry["Subject"]["Id"], entry["IdempotencyKey"]): entry for entry in known}
+        undone = self._entries.undo_refusals(one.intent for one in wanted)
+        found: list[Result | Applied | QuartermasterError] = []
+        for one in wanted:
+            try:
+                if entry := earlier.get((one.id, one.intent.key)):
+                    found.append(replay(entry, one.intent))
+                    continue
+                if one.id not in documents:
+                    raise NotFound(self._kind.name, one.id)
+                if one.intent.undoes and one.intent.undoes["_id"] in undone:
+                    raise undone[one.intent.undoes["_id"]]
+                found.append(decide(one, documents[one.id], self._checked(one.rule)))
+            except Unavailable:
+                raise
+            except QuartermasterError as refusal:
+                found.append(refusal)
+        return found
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[Any, Document]:
         """Return by id what these changes read of their documents."""
@@ -354,55 +372,6 @@ class Changes:
         fields = projection_of(reads)
         found = self._documents.find(of_these, fields)
         return {document["_id"]: self.readable(document, fields) for document in found}
-
-    def judge_many(self, wanted: Sequence[Wanted], documents: dict[Any, Document]) -> list[Outcome]:
-        """Return the outcomes that changes would have, one after another, without making them.
-
-        The documents, from read_many, are updated to the state that the changes would leave.
-        """
-        earlier = self._earlier_of(wanted)
-        refusals = self._entries.undo_refusals(one.intent for one in wanted)
-        outcomes: list[Outcome] = []
-        for one in wanted:
-            document, entry = documents.get(one.id), earlier.get((one.id, one.intent.key))
-            version = version_of(document) if document else None
-            change = _or_refusal(partial(self._judge_one, one, document, entry, refusals))
-            if isinstance(change, QuartermasterError):
-                outcomes.append(Outcome(change, version))
-                continue
-            after = {**(document or {}), **change.fields, "Version": (version or 0) + 1}
-            documents[one.id] = {name: v for name, v in after.items() if v is not ABSENT}
-            outcomes.append(Outcome(Applied(change.answer), version, change.warning))
-        return outcomes
-
-    def _judge_one(
-        self,
-        one: Wanted,
-        document: Document | None,
-        earlier: Document | None,
-        refusals: Mapping[str, QuartermasterError],
-    ) -> Change:
-        if document is None:
-            raise NotFound(self._kind.name, one.id)
-        if earlier:
-            replay(earlier, one.intent)
-        else:
-            _require_undoable(one.intent, refusals)
-        return self._checked(one.rule)(document)
-
-
-def _require_undoable(intent: Intent, refusals: Mapping[str, QuartermasterError]) -> None:
-    if intent.undoes and intent.undoes["_id"] in refusals:
-        raise refusals[intent.undoes["_id"]]
-
-
-def _or_refusal(step: Callable[[], Result]) -> Result | QuartermasterError:
-    try:
-        return step()
-    except Unavailable:
-        raise
-    except QuartermasterError as refusal:
-        return refusal
 
 
 def _owner_of(document: Document) -> Any:
