@@ -97,7 +97,7 @@ def unlink_user(key: Lookup, reason: str | None) -> None:
 @key_argument
 def list_sign_ins(key: Lookup) -> None:
     """Print the active sign-ins of a user: id, start, end, client."""
-    for sign_in in refresh_tokens.walk(users.get(key, "PasswordVersion")):
+    for sign_in in refresh_tokens.sign_ins(users.get(key, "PasswordVersion")):
         via = ", ".join(filter(None, [sign_in["Via"], sign_in["Browser"]]))
         via += ", company account" if sign_in["Method"] == "openid" else ""
         begin, end = minute(sign_in["At"]), minute(sign_in["ExpiresAt"])

@@ -26,7 +26,7 @@ def of_user(user_id: str, window: Window) -> Page:
             },
             user_id,
         )
-        for sign_in in tokens.sign_ins(user_id)
+        for sign_in in tokens.stored_sign_ins(user_id)
     ]
     total = history.count_of_subject("user", user_id) + len(lines)
     # Few changes are about an account, so all up to this page are read.
@@ -45,7 +45,7 @@ def of_player(player_id: str, user_id: str | None, window: Window) -> Page:
 
 def sign_ins(user_id: str, window: Window) -> Page:
     """Return a page of the sign-ins of a user that are kept, the newest first."""
-    found = tokens.sign_ins(user_id)
+    found = tokens.stored_sign_ins(user_id)
     values: list[Document] = [
         {"Ip": None, "LastUsed": sign_in["At"], "OtherUsers": {}}
         for sign_in in found[window.start :][: window.limit]

@@ -77,7 +77,7 @@ def _lists(user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
     )
     used = budgets.used_today([*keys_of(user)])
     yield "Keys", public_keys(user, now, used)
-    yield "SignIns", refresh_tokens.walk(user)
+    yield "SignIns", refresh_tokens.sign_ins(user)
     asked = actions.of_person(ids, user_id)
     yield "Actions", (public_action(action, now) for action in asked)
     rows = batches.rows_about(ids)

@@ -17,10 +17,9 @@ from app.auth import guard
 from app.auth.execution import change_route, execute
 from app.auth.views import read_route
 from app.core.changes import Applied, Change, changed_at
-from app.core.errors import Conflict, InvalidCursor
+from app.core.errors import Conflict
 from app.core.naming import Lookup
 from app.core.operations import Inverse, Operation, Prepared, no_items
-from app.core.paging import CursorPage
 from app.core.permissions import Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
@@ -30,6 +29,7 @@ from app.http.intents import change_response
 from app.http.lists import CursorListArgs, CursorPageSchema, cursor_list, page_of
 from app.http.masking import masked
 from app.players.store import players
+from app.storage.paging import newest_first
 from app.users.store import users
 
 MOST_NOTES = 100
@@ -151,7 +151,7 @@ def list_player_notes(args: Document, key: Lookup) -> Document:
 
     The newest first.
     """
-    return cursor_list(args, partial(page_of_notes, players.read(key, "Notes")))
+    return list_notes(args, players.read(key, "Notes"))
 
 
 @change_route(of_players, NOTE_ON_PLAYER, "/<player:key>/notes", NoteSchema, full)
@@ -169,7 +169,7 @@ def list_user_notes(args: Document, key: Lookup) -> Document:
 
     The newest first.
     """
-    return cursor_list(args, partial(page_of_notes, users.get(key, "Notes")))
+    return list_notes(args, users.get(key, "Notes"))
 
 
 @change_route(of_users, NOTE_ON_USER, "/<lookup:key>/notes", NoteSchema, full)
@@ -181,34 +181,15 @@ def write_user_note(args: Document, key: Lookup) -> Response:
     return note_response(execute(NOTE_ON_USER, key, args), args)
 
 
-def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
-    """Return a page of notes; a cursor is the sort key of the last note of the page before."""
-    notes = visible_notes(subject.get("Notes"))
-    list_name = f"notes {subject['_id']} ".encode()
-    if after:
-        if not after.startswith(list_name):
-            raise InvalidCursor("Belongs to another list.")
-        notes = [note for note in notes if list_name + place(note) < after]
-    following = list_name + place(notes[size - 1]) if len(notes) > size else None
-    return CursorPage(notes[:size], following)
-
-
-def place(note: Document) -> bytes:
-    """Return the sort key of a note."""
-    return f"{note['At'].isoformat(timespec='microseconds')} {note['Id']}".encode()
+def list_notes(args: Document, subject: Document) -> Document:
+    notes, name = visible_notes(subject.get("Notes")), f"notes {subject['_id']}"
+    return cursor_list(args, partial(newest_first.page, notes, name))
 
 
 def note_response(applied: Applied, args: Document) -> Response:
     """Return the response with the note that this request, or an earlier attempt of it, wrote."""
     entry, told = applied.entry or {}, applied.answer
-    made = told if isinstance(told, dict) else _of_former_release(told, entry)
+    # Entries of release 0.3.0 have the id alone.
+    made = told if isinstance(told, dict) else {"Id": told, "At": entry["At"]}
     by = {name: entry["By"][name] for name in ("UserId", "Name")}
     return change_response(applied, {**made, "By": by, "Text": text_of(args)})
-
-
-def _of_former_release(id_: str, entry: Document) -> Document:
-    """Return the answer to a note of which the entry has the id alone, and its own time."""
-    subject = entry["Subject"]
-    store = players if subject["Kind"] == "player" else users
-    notes = store.get_many([subject["Id"]], "Notes").get(subject["Id"], {}).get("Notes", {})
-    return {"Id": id_, "At": notes.get(id_, entry)["At"]}

@@ -73,7 +73,7 @@ def test_a_sign_in_says_when_it_began_and_ends_and_tells_no_token(sign_in, liste
     page = listed()
     assert list(page["Values"][0]) == ["Id", "At", "ExpiresAt", "Via", "Browser", "Method"]
     (found,) = SignInPageSchema().load(page)["Values"]
-    (stored,) = tokens.sign_ins(alice["_id"])
+    (stored,) = tokens.sign_ins(alice)
     assert (found["Id"], found["Via"], found["Browser"]) == (stored["Id"], "api", None)
     assert (found["At"], found["ExpiresAt"]) == (stored["At"], stored["ExpiresAt"])
     assert stored["ExpiresAt"] - stored["At"] == timedelta(days=7)
@@ -189,8 +189,7 @@ def test_sessions_and_tokens_do_not_push_each_other_out(app, alice):
     for _ in range(3):
         tokens.issue(alice["_id"], 0)
     sessions = [tokens.begin_session(alice["_id"], 0, 60 + n, "Firefox").token for n in range(4)]
-    assert [bool(tokens.session(token)) for token in sessions] == [False, True, True, True]
     tokens.issue(alice["_id"], 0)
-    assert [bool(tokens.session(token)) for token in sessions] == [False, True, True, True]
-    kinds = [sign_in["Via"] for sign_in in tokens.sign_ins(alice["_id"])]
-    assert sorted(kinds) == ["api"] * 3 + ["console"] * 3
+    assert all(tokens.session(token) for token in sessions)
+    kinds = [sign_in["Via"] for sign_in in tokens.sign_ins(alice)]
+    assert kinds.count("console") == 4

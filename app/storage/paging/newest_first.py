@@ -55,6 +55,17 @@ def read(
     return CursorPage(found[:size], following)
 
 
+def page(records: Sequence[Document], filters: Any, size: int, cursor: bytes | None) -> CursorPage:
+    """Return a page of records that have all been read, and are sorted by At and Id."""
+    if cursor:
+        last = parse(filters, cursor)
+        records = [record for record in records if (record["At"], record["Id"]) < last]
+    if len(records) <= size:
+        return CursorPage(records, None)
+    last_shown = {**records[size - 1], "_id": records[size - 1]["Id"]}
+    return CursorPage(records[:size], position(filters, last_shown))
+
+
 def within(filters: Any, cursor: bytes) -> bytes:
     """Return the part of a cursor after the digest of the filters, or raise InvalidCursor."""
     if cursor[:DIGEST_BYTES] != digest(filters):

@@ -114,7 +114,7 @@ def list_user_sign_ins(args: Document, account: Lookup) -> Response:
     """List the sign-ins of a user
 
     Your own, or with the role `users.manage` those of any user. Only active sign-ins are listed,
-    the one that expires last first.
+    the newest first.
     """
     return cursor_response(list_sign_ins(account, page_size(args), args.get("after", "")))
 

@@ -18,6 +18,7 @@ from app.http import tracing
 from app.http.context import setting
 from app.http.cursors import cursors
 from app.storage.limits import marks
+from app.storage.paging import newest_first
 from app.users.accounts import verify
 from app.users.domain import revoke_tokens
 from app.users.oauth.domain import (
@@ -131,8 +132,10 @@ def owner(key: Lookup, _: Any = None) -> Document:
     return found
 
 
-def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:
-    return refresh_tokens.list_sign_ins(owner(key), size, cursors.read(after))
+def list_sign_ins(key: Lookup, size: int, after: str) -> CursorPage:
+    user, cursor = owner(key), cursors.read(after)
+    found = refresh_tokens.sign_ins(user)
+    return newest_first.page(found, f"sign-ins {user['_id']}", size, cursor)
 
 
 def end_sign_in(key: Lookup, chain: str) -> Document:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -18,12 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 from pymongo.errors import PyMongoError
 
 from app.core.errors import NotOwned
-from app.core.paging import CursorPage
 from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, require_not_erased
-from app.storage.paging import newest_first
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, FLAG, GUID, MOMENT, TEXT, object_shape
 from app.users.oauth.domain import public_sign_in
@@ -61,8 +59,6 @@ REFRESH_TOKENS = CollectionPlan(
 )
 # The maximum number of surplus tokens that one sign-in deletes.
 TRIMMED = 100
-MOST_SIGN_INS = 100
-LAST_TO_END_FIRST = [("ExpiresAt", -1), ("_id", 1)]
 
 Result = TypeVar("Result")
 
@@ -104,7 +100,7 @@ class RefreshTokens:
         # Store when an account last signed in, at most once an hour.
         long_ago = {"_id": user_id, "LastSignInAt": {"$not": {"$gt": now - timedelta(hours=1)}}}
         try:
-            self._trim(user_id, is_session=bool(about))
+            self._trim(user_id)
             self._users.update_one(long_ago, {"$set": {"LastSignInAt": now}})
         except PyMongoError as error:  # nothing depends on it
             log.warning("Tokens beyond the limit stay until the next sign-in: %s", error)
@@ -137,36 +133,22 @@ class RefreshTokens:
         """
         self._tokens.update_one({"Chain": chain}, {"$inc": {"PasswordVersion": 1}})
 
-    def sign_ins(self, user_id: str) -> list[Document]:
-        """Return the newest active sign-ins of an account, the newest first."""
-        found = self._tokens.find({"UserId": user_id, "Used": False})
-        newest = map(public_sign_in, found.sort(LAST_TO_END_FIRST).limit(MOST_SIGN_INS))
-        return sorted(newest, key=lambda sign_in: sign_in["At"], reverse=True)
+    def stored_sign_ins(self, user_id: str) -> list[Document]:
+        """Return the sign-ins of an account that are still stored, the newest first."""
+        return self._list({"UserId": user_id})
 
-    def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> CursorPage:
-        """Return a page of an account's sign-ins, in descending order of their end."""
-        where = self._in_use(user)
-        list_name = f"sign-ins {user['_id']}"
-        if after:
-            at, id_ = newest_first.parse(list_name, after)
-            where["ExpiresAt"]["$lte"] = at
-            where["$or"] = [{"ExpiresAt": {"$lt": at}}, {"_id": {"$gt": id_}}]
-        found = list(self._tokens.find(where).sort(LAST_TO_END_FIRST).limit(size + 1))
-        values = [*map(public_sign_in, found[:size])]
-        if len(found) <= size:
-            return CursorPage(values, None)
-        last = {**found[size - 1], "At": found[size - 1]["ExpiresAt"]}
-        return CursorPage(values, newest_first.position(list_name, last))
+    def sign_ins(self, user: Document) -> list[Document]:
+        """Return the active sign-ins of an account, the newest first."""
+        return self._list(self._of(user))
 
-    def walk(self, user: Document) -> Iterator[Document]:
-        """Return all active sign-ins of an account."""
-        return map(public_sign_in, self._tokens.find(self._in_use(user)).sort(LAST_TO_END_FIRST))
+    def _list(self, where: Document) -> list[Document]:
+        found = map(public_sign_in, self._tokens.find({**where, "Used": False}))
+        return sorted(found, key=lambda sign_in: (sign_in["At"], sign_in["Id"]), reverse=True)
 
-    def _in_use(self, user: Document) -> Document:
+    def _of(self, user: Document) -> Document:
         """Return the filter for the valid tokens and sessions of an account."""
         return {
             "UserId": user["_id"],
-            "Used": False,
             "PasswordVersion": user["PasswordVersion"],
             "ExpiresAt": {"$gt": self._clock.now()},
         }
@@ -186,20 +168,23 @@ class RefreshTokens:
         )
         return issued
 
-    def _trim(self, user_id: str, is_session: bool) -> None:
-        """Delete the oldest unused tokens or the oldest sessions of an account beyond the limit.
+    def _trim(self, user_id: str) -> None:
+        """Delete the oldest unused tokens of an account beyond the limit, but no sessions.
 
-        Each sign-in counts after its own insert, so the last of concurrent ones sees all. Tokens
-        and sessions are counted separately: sessions end before most tokens, so a new session would
-        be the first to be deleted.
+        Each sign-in counts after its own insert, so the last of concurrent ones sees all. Sessions
+        end before most tokens, so a new session would be the first to be deleted.
         """
-        unused = {"UserId": user_id, "Used": False, **({"IsSession": True} if is_session else {})}
-        # For tokens, the index "user" covers this: skipping a thousand takes a millisecond.
-        surplus = self._tokens.find(unused, ["_id"], skip=self._most, limit=TRIMMED)
-        ids = [token["_id"] for token in surplus.sort(LAST_TO_END_FIRST).batch_size(TRIMMED)]
-        if ids:
-            of_kind = {"IsSession": True if is_session else {"$ne": True}}
-            self._tokens.delete_many({"_id": {"$in": ids}, **of_kind})
+        # The index "user" covers this: skipping a thousand takes a millisecond.
+        surplus = self._tokens.find(
+            {"UserId": user_id, "Used": False},
+            ["_id"],
+            skip=self._most,
+            limit=TRIMMED,
+            sort=[("ExpiresAt", -1), ("_id", 1)],
+            batch_size=TRIMMED,
+        )
+        if ids := [token["_id"] for token in surplus]:
+            self._tokens.delete_many({"_id": {"$in": ids}, "IsSession": {"$ne": True}})
 
     def rotate(self, token: str, require: Callable[[Document], None]) -> Issued | None:
         """Exchange a token for the next one of its chain; None if it is unknown, used or expired.
@@ -237,14 +222,13 @@ class RefreshTokens:
         self._tokens.delete_many({"Chain": chain, "Used": False})
 
     def end_sign_in(self, user: Document, chain: str) -> None:
-        self._run(partial(self._end, user, {"Chain": chain, **self._in_use(user)}, "sign-in"))
+        self._run(partial(self._end, user, "sign-in", {"Chain": chain, "Used": False}))
 
     def revoke_token(self, user: Document, token: str) -> None:
-        own = {"UserId": user["_id"], "PasswordVersion": user["PasswordVersion"]}
-        self._run(partial(self._end, user, {"_id": _hash(token), **own}, "token"))
+        self._run(partial(self._end, user, "token", {"_id": _hash(token)}))
 
-    def _end(self, user: Document, where: Document, what: str) -> None:
-        found = self._tokens.find_one(where, ["Chain"])
+    def _end(self, user: Document, what: str, where: Document) -> None:
+        found = self._tokens.find_one({**self._of(user), **where}, ["Chain"])
         if found is None:
             raise NotOwned(what, user["Name"])
         self._revoke(found["Chain"])
