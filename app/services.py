@@ -79,7 +79,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(Cursors(keys))
     shapes = {plan.name: plan.shape for plan in COLLECTIONS}
     seconds, power_role = settings.AUTH_CACHE_SECONDS, settings.POWER_ROLE
-    callers = add(Callers(storage, shapes, seconds, power_role=power_role))
+    add(Callers(storage, shapes, seconds, power_role=power_role))
     add(Limits(storage, limits))
     for store in (Budgets, Marks, Bags, Reports, Approvals):
         add(store(storage))
@@ -113,7 +113,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(ResetCodes(keys[0]))
     add(Vault(keys, storage.clock.time))
     ways_in = WAYS_IN if settings.STAFF_PASSWORDS else ("OpenId",)
-    roles = add(Roles(storage, callers.forget, ways_in))
+    roles = add(Roles(storage, ways_in))
     add(Staff(storage, roles))
     add(RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT))
     add(Provider(settings))

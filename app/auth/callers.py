@@ -131,13 +131,11 @@ class Callers:
         self._power_role = power_role
         self._database_clock = storage.clock
         cached_by = partial(cached, TTLCache(CACHE_SIZE, seconds, clock), lock=Lock())
-        read = cached_by(key=lambda claims: claims.chain)(partial(self._certain, self._of_token))
+        of_token = cached_by(key=lambda claims: claims.chain)
         # Returns a caller, or raises Unauthorized if its token chain or account no longer exists.
-        self.get: Callable[[Claims], Caller] = read
+        self.get: Callable[[Claims], Caller] = of_token(partial(self._certain, self._of_token))
         by_key = cached_by(key=str)(partial(self._certain, self._of_key))
         self._get_by_key: Callable[[str], Caller] = by_key
-        # Clears the cache after a change by this worker.
-        self.forget: Callable[[], None] = read.cache_clear
 
     def get_by_key(self, secret: str) -> Caller:
         """Return the caller of a key, or raise Unauthorized for an unknown or expired key."""

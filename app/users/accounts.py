@@ -107,7 +107,6 @@ def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
     checked = checked_password(key, args)
     rule = partial(replace_password, password_hash=hasher.hash(args["new"]), checked=checked)
     applied = users.change(key, PASSWORD, rule, intent)
-    callers.forget()
     # Without the password, the contract words the answer like that of a check.
     return applied._replace(answer={"Message": f"Password {'Updated' if checked else 'Correct'}"})
 
@@ -143,7 +142,6 @@ def redeem_reset_code(key: Lookup, args: Document, intent: Intent) -> Applied:
         applied = users.change(key, PASSWORD, rule, intent)
         if not applied.answer:
             raise WrongCode
-    callers.forget()
     return applied._replace(answer={"Message": "Password Updated"})
 
 

@@ -7,7 +7,6 @@ import pytest
 
 import config
 from app.auth.api_keys import new_secret
-from app.auth.callers import Callers
 from app.core.permissions import OLDER_SCOPES, Role, permissions_named, permissions_of_scopes
 from app.http.openapi.docs_page import SPECIFICATION
 from app.users.passwords import Passwords
@@ -194,7 +193,6 @@ def test_exactly_the_documented_doors_open_to_a_key(scopes, app, client, scene, 
 
     def begin():
         headers = scene(tuple(FLAGS), scopes)
-        service(app, Callers).forget()
         ask(client, next(d for d in DOORS if d.route.endswith("/info")), headers, "GET")
         return headers
 
@@ -219,7 +217,6 @@ def test_a_key_may_never_more_than_its_account(flags, app, client, scene):
     for door in doors_for(flags):
         if is_open:
             headers = scene(flags, SCOPES)
-            service(app, Callers).forget()
         answer = ask(client, door, headers, door.method)
         is_open = set(door.roles) <= roles_of(flags) and "none" not in door.scopes
         expected = (404 if door.route in FRONT_DOORS else 200) if is_open else 403

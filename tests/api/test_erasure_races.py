@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from pymongo.collection import Collection
 
-from app.auth.callers import Callers
 from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.lifetime import SETTING
@@ -125,7 +124,6 @@ def begin(app, client, world, db):
 
     def begin():
         written.empty(db)
-        service(app, Callers).forget()
         user_id, headers = people.build_few(world, client)
         own = world.headers(user=db.users.find_one({"_id": user_id}))
         return (*(Caller(client, sent, "/api/v1/") for sent in (headers, own)), user_id)

@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from app.auth.callers import Callers
 from app.core.permissions import Role
 from app.storage.client import Storage
 from tests.applications import service
@@ -124,7 +123,6 @@ def test_a_ban_that_the_game_has_written_counts_too(client, alice, world, app):
     for until in (None, "soon"):
         written = {"$set": {"IsBanned": True, "BannedUntil": until}}
         world.db.users.update_one({"_id": alice["_id"]}, written, bypass_document_validation=True)
-        service(app, Callers).forget()
         assert client.get("/api/v1/players", headers=headers).status_code == 401
         assert sign_in(client).json["Message"] == "This account is banned."
 

@@ -10,7 +10,6 @@ from urllib.parse import quote
 import pytest
 from pymongo.errors import NetworkTimeout
 
-from app.auth.callers import Callers
 from app.batches.store import Batches
 from app.core.changes import Intent, Origin
 from app.core.permissions import Role
@@ -171,7 +170,6 @@ def test_the_account_is_gone_at_once(client, staff, person, db, world, app, wait
     own = world.headers(user=db.users.find_one({"_id": person.id}))
     wait(60)
     staff(ERASE, CONFIRM, 503)
-    service(app, Callers).forget()
     assert client.get("/api/v1/players", headers=own).status_code == 401
 
 

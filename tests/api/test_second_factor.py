@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pyotp
 import pytest
 
-from app.auth.callers import Callers
 from app.core.permissions import Role
 from app.storage.client import Storage
 from app.storage.limits import MINUTE, Limit, Limits
@@ -216,7 +215,6 @@ def test_a_role_that_requires_one_ends_older_tokens_until_there_is_one(
     token, key = world.headers(user=bob), {"Authorization": f"Bearer {secret}"}
 
     def answers(headers, path):
-        service(app, Callers).forget()
         return client.get(f"/api/v1/{path}", headers=headers)
 
     assert answers(token, "players").status_code == 200

@@ -10,7 +10,7 @@ from app.core.permissions import Role
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from tests.applications import service
-from tests.factories import NOW, World, guid, sha256
+from tests.factories import NOW, guid, sha256
 
 USERS = "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -199,22 +199,6 @@ def test_an_address_that_another_has_is_a_409(manage, alice, world, path):
     )
     bad = manage(f"/Alice/{path}", **{**body, "new": "nowhere"})
     assert (bad.status_code, list(bad.json["Errors"])) == (400, ["new"])
-
-
-def test_a_worker_knows_at_once_of_a_password_that_it_changed_itself(make_app, settings):
-    settings.AUTH_CACHE_SECONDS = 60.0
-    app = make_app(settings)
-    world, client = World(app), app.test_client()
-    owner = world.add_user("old password", roles=Role, Name="Owner")
-    headers = world.headers(user=owner)
-    for path, body in [
-        ("password/change", {"new": NEW, "authorization": OLD}),
-        ("manage/password/change", {"new": OLD}),
-    ]:
-        headers = world.headers(user=world.db.users.find_one({"_id": owner["_id"]}))
-        assert client.get(f"{USERS}/Owner", headers=headers).status_code == 200
-        assert client.post(f"{USERS}/Owner/{path}", json=body, headers=headers).status_code == 200
-        assert client.get(f"{USERS}/Owner", headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def identify() -> Caller:
     )
     if not caller.rights.permissions:
         # End the session permanently, even if the account gets the role back.
-        _revoke(session)
+        refresh_tokens.revoke_chain(session.chain)
         raise AccessEnded
     endpoint = request.endpoint or ""
     # Open to somebody who must set up a second factor first.
@@ -107,28 +107,22 @@ def begin(response: Response, user: Document, **about: Any) -> Response:
     )
     set_cookie(response, COOKIE, issued.token, max_age=seconds, samesite="Lax")
     if former := refresh_tokens.session(cookie(COOKIE)):
-        _revoke(former)
+        refresh_tokens.revoke_chain(former.chain)
     return response
 
 
 def end(response: Response) -> Response:
     """End the session of this request."""
     if session := current_session():
-        _revoke(session)
+        refresh_tokens.revoke_chain(session.chain)
     set_cookie(response, COOKIE, "", max_age=0, samesite="Lax")
     return response
-
-
-def _revoke(session: Session) -> None:
-    refresh_tokens.revoke_chain(session.chain)
-    callers.forget()
 
 
 def end_others() -> None:
     """Keep only the session of this request, after a change that ended all sign-ins."""
     if session := current_session():
         refresh_tokens.outlive_change(session.chain)
-        callers.forget()
 
 
 def form_token() -> str:

@@ -9,7 +9,6 @@ from functools import partial
 
 from app.auth import guard
 from app.auth.api_keys import digest_of, keys_of, new_secret, scopes_of
-from app.auth.callers import callers
 from app.core.changes import Applied, Change, Intent
 from app.core.errors import InvalidField, NotOwned
 from app.core.naming import Lookup
@@ -68,7 +67,7 @@ def rotate_key(key: Lookup, args: Document, intent: Intent) -> Applied:
 
 
 def revoke_key(key: Lookup, args: Document, intent: Intent) -> Applied:
-    """Revoke a key of an account: immediately here, and within seconds on all workers."""
+    """Revoke a key of an account: within seconds on all workers."""
     account, applied = _change(key, args["Id"], lambda *_: None, intent)
     return applied._replace(answer={"username": account["Name"], "Id": args["Id"]})
 
@@ -105,9 +104,7 @@ def _change(
     # History also records the name of the key, by which people recognise it.
     name = keys_of(account).get(key_id, {}).get("Name")
     meant = intent._replace(arguments={**intent.arguments, "Name": name})
-    applied = users.change(Lookup.parse(account["_id"]), READS, rule, meant)
-    callers.forget()
-    return account, applied
+    return account, users.change(Lookup.parse(account["_id"]), READS, rule, meant)
 
 
 def _with_secret(user_id: str, secret: str, applied: Applied) -> Applied:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from app.core.errors import QuartermasterError
@@ -38,38 +37,12 @@ def bad_refresh_token() -> TokenRefused:
     return TokenRefused("invalid_grant", "The refresh token is unknown, expired, used or revoked.")
 
 
-def code_needed() -> TokenRefused:
-    return TokenRefused(
-        "invalid_grant",
-        "This account needs a code of its second factor in the field 'otp': the one that its app "
-        "shows, or a recovery code. Programs use an API key instead.",
-    )
-
-
-def unsupported_grant() -> TokenRefused:
-    return TokenRefused(
-        "unsupported_grant_type", "The grant_type must be password or refresh_token."
-    )
-
-
-def factor_required() -> TokenRefused:
-    return TokenRefused(
-        "access_denied",
-        "A role of this account requires a second factor: set it up at the console first.",
-    )
-
-
 def no_access() -> TokenRefused:
     return TokenRefused(
         "access_denied",
         "This account may use neither the console nor the API: it has no role for them. Ask an "
         "administrator for one.",
     )
-
-
-def account_banned(until: datetime | None) -> TokenRefused:
-    end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
-    return TokenRefused("access_denied", f"This account is banned{end}.")
 
 
 def refusal(error: TokenRefused) -> dict[str, Any]:

@@ -22,13 +22,7 @@ from app.http.intents import answer as change_answer
 from app.http.json import json_response
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.openapi.guide import STATUSES
-from app.users.oauth.domain import (
-    TokenRefused,
-    bad_credentials,
-    no_access,
-    refusal,
-    unsupported_grant,
-)
+from app.users.oauth.domain import TokenRefused, bad_credentials, no_access, refusal
 from app.users.oauth.schemas import (
     NEEDED,
     EndedSignInSchema,
@@ -72,7 +66,9 @@ def create_token(args: Document) -> Response:
     tokens that were issued after it. The body is a form, or JSON with the same fields.
     """
     if args["grant_type"] not in NEEDED:
-        raise unsupported_grant()
+        raise TokenRefused(
+            "unsupported_grant_type", "The grant_type must be password or refresh_token."
+        )
     tracing.note(grant=args["grant_type"])
     if args["grant_type"] == "password":
         issued = sign_in(args["username"], args["password"], args.get("otp", ""))

@@ -8,10 +8,9 @@ from app.auth import guard
 from app.auth.callers import callers
 from app.auth.guesses import Guess, attempt, guess_by_address, unknown_account
 from app.core.changes import Applied, Intent
-from app.core.errors import NotFound
 from app.core.naming import Lookup, name_key
 from app.core.paging import CursorPage
-from app.core.penalties import BAN, BAN_STATE, is_in_force
+from app.core.penalties import BAN, is_in_force
 from app.core.permissions import RIGHTS, Permission, SignedIn
 from app.core.types import Document
 from app.http import tracing
@@ -23,11 +22,8 @@ from app.users.accounts import verify
 from app.users.domain import revoke_tokens
 from app.users.oauth.domain import (
     TokenRefused,
-    account_banned,
     bad_credentials,
     bad_refresh_token,
-    code_needed,
-    factor_required,
     no_access,
 )
 from app.users.oauth.store import Issued, refresh_tokens
@@ -43,7 +39,11 @@ def sign_in(username: str, password: str, otp: str) -> Issued:
     user = authenticate(username, password)
     if has_factor(user):
         if not otp:
-            raise code_needed()
+            raise TokenRefused(
+                "invalid_grant",
+                "This account needs a code of its second factor in the field 'otp': the one that "
+                "its app shows, or a recovery code. Programs use an API key instead.",
+            )
         try:
             use_code(user, otp, "api")
         except CodeRefused as error:
@@ -93,14 +93,10 @@ def refresh(refresh_token: str) -> Issued:
 
 def _require_valid(token: Document) -> None:
     """Raise unless a token is still valid for its account, and the account may use it."""
-    fields = ("Name", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE)
-    try:
-        user = users.get(Lookup.parse(token["UserId"]), *fields)
-    except NotFound:
-        raise bad_refresh_token() from None
-    tracing.note(user=user["Name"])
-    if user["PasswordVersion"] != token.get("PasswordVersion"):
+    user = users.credentials({"_id": token["UserId"]})
+    if user is None or user["PasswordVersion"] != token.get("PasswordVersion"):
         raise bad_refresh_token()
+    tracing.note(user=user["Name"])
     require_access(user)
     require_factor(user)
 
@@ -108,7 +104,9 @@ def _require_valid(token: Document) -> None:
 def require_access(user: Document) -> None:
     """Refuse an account that is banned, disabled, or without a role."""
     if is_in_force(user, BAN, users.now()):
-        raise account_banned(user.get(BAN.until))
+        until = user.get(BAN.until)
+        end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
+        raise TokenRefused("access_denied", f"This account is banned{end}.")
     if user.get("IsDisabled") is True:
         raise TokenRefused("access_denied", "This account is disabled. Ask an administrator.")
     if not callers.rights(user).permissions:
@@ -118,7 +116,10 @@ def require_access(user: Document) -> None:
 def require_factor(user: Document) -> None:
     """Refuse an account without the second factor that a role of it requires."""
     if callers.rights(user).needs_second_factor and not has_factor(user):
-        raise factor_required()
+        raise TokenRefused(
+            "access_denied",
+            "A role of this account requires a second factor: set it up at the console first.",
+        )
 
 
 def owner(key: Lookup, _: Any = None) -> Document:
@@ -142,7 +143,6 @@ def end_sign_in(key: Lookup, chain: str) -> Document:
     """End one sign-in, and return its account."""
     user = owner(key)
     refresh_tokens.end_sign_in(user, chain)
-    callers.forget()
     return user
 
 
@@ -150,7 +150,6 @@ def end_sign_in_of_token(key: Lookup, token: str) -> Document:
     """End the sign-in of a refresh token, and return its account."""
     user = owner(key)
     refresh_tokens.revoke_token(user, token)
-    callers.forget()
     return user
 
 
@@ -159,7 +158,6 @@ def end_all(key: Lookup, _: Document, intent: Intent) -> Applied:
     user = users.get(key, "Name")
     key = Lookup.parse(user["_id"])
     applied = users.change(key, ("PasswordVersion",), revoke_tokens, intent)
-    callers.forget()
     return applied._replace(answer={"username": user["Name"]})
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pyotp
 
 from app.auth import guard
-from app.auth.callers import callers
 from app.auth.guesses import Guess, attempt, guess_by_address
 from app.core.changes import Applied, Change, Intent, Origin
 from app.core.errors import Unavailable
@@ -141,7 +140,6 @@ def reset_sign_in(key: Lookup, args: Document, intent: Intent) -> Applied:
     user, by, email = users.get(key, "Name", "Email"), intent.origin, args["Email"]
     rule = partial(domain.reset_sign_in, email=email)
     applied = users.change(key, (*ADDRESS, *READS), rule, intent)
-    after_commit(callers.forget)
     facts = {"by": by.name, "approver": (by.approved_by or {}).get("Name"), "moved": email}
     for address in dict.fromkeys(filter(None, [user["Email"], email])):
         holder = {**user, "Email": address}

@@ -19,7 +19,6 @@ from app.storage.client import Storage
 from app.storage.events import LOCKS
 from app.storage.history import NOTED
 from app.storage.schema.plan import CollectionPlan
-from app.storage.transactions import after_commit
 from app.users.domain import revoke_tokens
 from app.users.staff.domain import ADMINISTERING, READS, SHAPE, SUBJECT, LastAdministrator
 from app.users.store import USERS, Users
@@ -62,14 +61,12 @@ class Roles(Changes):
     def __init__(
         self,
         storage: Storage,
-        forget_callers: Callable[[], None],
         ways_in: Sequence[str] = WAYS_IN,
     ) -> None:
         super().__init__(storage, SUBJECT)
         self.ways_in = ways_in
         self._users = storage.db["users"]
         self._locks = storage.db[LOCKS.name]
-        self._forget_callers = forget_callers
 
     def all(self) -> dict[str, Document]:
         """Return the roles by name, the shipped ones first."""
@@ -126,7 +123,6 @@ class Roles(Changes):
             applied = step()
             if had_one and not any(self.administrators()):
                 raise LastAdministrator
-            after_commit(self._forget_callers)
             return applied
 
         return self.in_transaction(kept, intent, TURN)
