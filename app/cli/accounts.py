@@ -17,12 +17,12 @@ from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
 from app.core.permissions import RIGHTS, role_names, roles_of
 from app.core.progress import progress
+from app.http.parser import load
 from app.maintenance.transfer.store import open_output
 from app.privacy import personal_data
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.store import erasures
-from app.users.domain import require_email, require_username
 from app.users.hashing import passwords
 from app.users.oauth.sign_ins import require_factor
 from app.users.oauth.store import refresh_tokens
@@ -53,13 +53,12 @@ role_argument = click.argument("role", metavar="ROLE")
 @reason_option
 def create_user(name: str, email: str, password_stdin: bool, reason: str | None) -> None:
     """Create an account. It cannot use the API until a role is granted."""
-    require_username(name, "NAME")
-    require_email(email, "--email")
     password = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not password:
         raise Invalid("Standard input contains no password.")
     # Clients send the SHA-256 of a password, never the password; its argon2 hash is stored.
     sha256 = hashlib.sha256(password).hexdigest()
+    load(REGISTER.arguments, {"username": name, "email": email, "password": sha256})
     account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
     report(f"Created the user {account['Name']} ({account['_id']}).")
 

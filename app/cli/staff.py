@@ -19,7 +19,6 @@ from app.core.permissions import (
 )
 from app.core.types import Document
 from app.http.context import setting
-from app.users.domain import require_email
 from app.users.moderation import LIFT
 from app.users.oauth.sign_ins import allow_password
 from app.users.second_factor.management import RESET_SIGN_IN
@@ -80,8 +79,6 @@ def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
     """
     found = users.get(key, *RECORD)
     if sign_in or email:
-        if email:
-            require_email(email, "--email")
         make(RESET_SIGN_IN, key, {"Email": email}, reason)
         report(f"Reset the sign-in of {key}.")
         return

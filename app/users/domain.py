@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from app.core.changes import Change, SubjectKind
-from app.core.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
+from app.core.errors import Conflict, Forbidden, Invalid, InvalidCredentials
 from app.core.naming import (
     carry_emails,
     carry_names,
@@ -210,16 +210,6 @@ def is_email(email: str) -> bool:
     )
 
 
-def require_username(name: str, field: str) -> None:
-    if not is_username(name):
-        raise InvalidField(field, "Must be 2 to 20 letters or digits.")
-
-
-def require_email(email: str, field: str) -> None:
-    if not is_email(email):
-        raise InvalidField(field, "Must be an email address.")
-
-
 def user_document(record: Document, version: int = 0) -> Document:
     fields = dict(record)
     return {
@@ -332,7 +322,8 @@ def remember_code(user: Document, *, field: str, code: Document, mailed: Documen
 def rename(user: Document, *, name: str) -> Change:
     """Change the username; its former names still find the account for staff."""
     fields = {"Name": name, **name_fields(name)}
-    return Change({**fields, **carry_names(user, fields)}, None)
+    answer = {"Id": user["_id"], "Name": name}
+    return Change({**fields, **carry_names(user, fields)}, answer)
 
 
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
@@ -361,7 +352,8 @@ def change_power(user: Document, *, change: Callable[[Document], Document]) -> C
 
 def revoke_tokens(user: Document) -> Change:
     """Make all tokens of an account void, without changing its password."""
-    return Change({"PasswordVersion": user["PasswordVersion"] + 1}, None)
+    answer = {"username": user.get("Name")}
+    return Change({"PasswordVersion": user["PasswordVersion"] + 1}, answer)
 
 
 def redeem_code(

@@ -11,7 +11,7 @@ from app.core.operations import NotUndoable, Operation, no_items
 from app.core.permissions import RIGHTS, Permission
 from app.core.types import Document
 from app.users import accounts, domain
-from app.users.domain import rename, require_email, require_username
+from app.users.domain import rename
 from app.users.schemas import (
     ChangeEmailArgs,
     ChangePasswordArgs,
@@ -36,16 +36,7 @@ def account_operation(name: str, *, no_undo: str, **declared: Any) -> Operation:
     return Operation(name=name, inverse=undo, moves=no_items, **{**facts, **declared})
 
 
-def rename_user(key: Lookup, args: Document, intent: Intent) -> Applied:
-    name = args["Name"]
-    require_username(name, "Name")
-    named = {"Id": users.get(key, "_id")["_id"], "Name": name}
-    reads = ("Name", "NameKey", "NameTails", "FormerNames")
-    return users.change(key, reads, partial(rename, name=name), intent)._replace(answer=named)
-
-
 def change_email(key: Lookup, args: Document, intent: Intent) -> Applied:
-    require_email(args["new"], "new")
     checked = accounts.checked_password(key, args)
     rule = partial(domain.change_email, new=args["new"], checked=checked)
     return users.change(key, (*ADDRESS, *RIGHTS), rule, intent)
@@ -63,7 +54,9 @@ RENAME_USER = account_operation(
     sentence="Account renamed to {Name}",
     arguments=RenameUserArgs(),
     requires=(accounts.require_manageable,),
-    run=rename_user,
+    store=users,
+    reads=("Name", "NameKey", "NameTails", "FormerNames"),
+    rule=rename,
     needs=(Permission.USERS_FIND, Permission.USERS_MANAGE),
 )
 CHANGE_EMAIL = account_operation(

@@ -32,8 +32,6 @@ from app.users.domain import (
     changed_power,
     public_user,
     queried_power,
-    require_email,
-    require_username,
     shown_code,
 )
 from app.users.hashing import hasher
@@ -117,8 +115,6 @@ def register_user(args: Document) -> Response:
 
     The new account has no roles. Names and addresses are unique, regardless of case.
     """
-    require_username(args["username"], "username")
-    require_email(args["email"], "email")
     meant = intent(REGISTER)
     password_hash = hasher.hash(args["password"])
     applied = users.create(args["username"], args["email"], password_hash, meant)

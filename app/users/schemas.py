@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
+from marshmallow import ValidationError
+
 from app.http.api import Schema
 from app.http.examples import EMAIL, USER, USER_ID
 from app.http.fields import Flag, Guid, Nested, PasswordHash, Text
@@ -12,11 +16,28 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
+from app.users.domain import is_email, is_username
+
+
+def must_be_username(text: str) -> None:
+    if not is_username(text):
+        raise ValidationError("Must be 2 to 20 letters or digits.")
+
+
+def must_be_email(text: str) -> None:
+    if not is_email(text):
+        raise ValidationError("Must be an email address.")
+
+
+def must_be_email_or_empty(text: str) -> None:
+    if text:
+        must_be_email(text)
+
 
 CODE = "The valid reset code, for callers with the role users.manage; else null."
 # Not all regex dialects of clients know \p{L}; for ASCII this is the whole rule.
 ALPHANUMERIC_ASCII = r"^[^\u0000-/:-@\[-`{-\u007f]*$"
-ADDRESS = {"format": "email", "maxLength": 254}
+ADDRESS: dict[str, Any] = {"format": "email", "maxLength": 254, "validate": must_be_email}
 CURRENT = "The SHA-256 of the user's current password in hex."
 
 
@@ -82,6 +103,7 @@ class UserListArgs(PagedListArgs):
 class RegisterArgs(Schema):
     username = Text(
         required=True,
+        validate=must_be_username,
         example="newcomer",
         description="2 to 20 letters or digits, of any script, and nothing else.",
         minLength=2,
@@ -108,7 +130,13 @@ class MessageSchema(Schema):
 
 
 class RenameUserArgs(Schema):
-    Name = Text(required=True, example="norunvel2", description="The new username.")
+    name = Text(
+        data_key="Name",
+        required=True,
+        validate=must_be_username,
+        example="norunvel2",
+        description="The new username.",
+    )
 
 
 class NamedUserSchema(Schema):
@@ -148,8 +176,8 @@ class ResetSignInArgs(Schema):
     Email = Text(
         load_default="",
         example="moved@example.com",
-        **ADDRESS,
         unrecorded=True,
+        **{**ADDRESS, "validate": must_be_email_or_empty},
     )
 
 

@@ -24,6 +24,8 @@ guids = st.uuids().map(str).filter(lambda text: set(text) != {"0", "-"})
 hashes = st.text("0123456789abcdefABCDEF", min_size=64, max_size=64)
 # What looks like a number or a flag is still text where text is wanted.
 texts = st.text(st.characters(codec="utf-8")) | st.sampled_from(["1", "true", "False", "-5", ""])
+usernames = st.sampled_from(["newcomer", "true", "False", "11", "Ægir7"])
+addresses = st.sampled_from(["n@b.co", "1@true.example", "a+b@bücher.example"])
 BODIES = [
     (
         GiveItemArgs(),
@@ -33,8 +35,8 @@ BODIES = [
     (SpellArgs(), {"spellid": guids}, {}),
     (SetVariableArgs(), {"value": st.booleans() | st.integers(-(2**63), 2**63 - 1)}, {}),
     (LegacyListArgs(), {}, {"page": st.integers(0, 2**53), "count": st.integers(1, 2**63 - 1)}),
-    (RegisterArgs(), {"username": texts, "password": hashes, "email": texts}, {}),
-    (ChangeEmailArgs(), {"new": texts, "authorization": hashes}, {}),
+    (RegisterArgs(), {"username": usernames, "password": hashes, "email": addresses}, {}),
+    (ChangeEmailArgs(), {"new": addresses, "authorization": hashes}, {}),
     (ChangePasswordArgs(), {"new": hashes, "authorization": hashes}, {}),
     (RedeemArgs(), {"new": hashes, "code": texts}, {}),
     (TokenArgs(), {"grant_type": st.just("refresh_token"), "refresh_token": texts}, {}),

@@ -544,7 +544,7 @@ def test_an_account_is_made_and_gets_roles(quartermaster):
 
 BAD_ACCOUNTS = [
     (["x", "--email", "x@example.com"], "pw", "2 to 20 letters or digits"),
-    (["xy", "--email", "nowhere"], "pw", "'--email' must be an email address"),
+    (["xy", "--email", "nowhere"], "pw", "'email' must be an email address"),
     (["xy", "--email", "x@example.com"], "", "contains no password"),
     (["ANN", "--email", "x@example.com"], "pw", "already exists with username 'ANN'"),
     (["xy", "--email", "ANN@example.com"], "pw", "already with email 'ANN@example.com'"),

@@ -7,7 +7,6 @@ from typing import Any
 from app.auth import guard
 from app.auth.callers import callers
 from app.auth.guesses import Guess, attempt, guess_by_address, unknown_account
-from app.core.changes import Applied, Intent
 from app.core.naming import Lookup, name_key
 from app.core.paging import CursorPage
 from app.core.penalties import BAN, is_in_force
@@ -153,19 +152,13 @@ def end_sign_in_of_token(key: Lookup, token: str) -> Document:
     return user
 
 
-def end_all(key: Lookup, _: Document, intent: Intent) -> Applied:
-    """End all sign-ins of an account; the answer names it."""
-    user = users.get(key, "Name")
-    key = Lookup.parse(user["_id"])
-    applied = users.change(key, ("PasswordVersion",), revoke_tokens, intent)
-    return applied._replace(answer={"username": user["Name"]})
-
-
 REVOKE_TOKENS = account_operation(
     "revoke-tokens",
     no_undo="a token that was revoked stays so",
     sentence="Signed out everywhere",
     requires=(owner,),
-    run=end_all,
+    store=users,
+    reads=("PasswordVersion",),
+    rule=revoke_tokens,
     needs=(SignedIn.ANYBODY, Permission.USERS_MANAGE),
 )

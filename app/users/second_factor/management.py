@@ -21,7 +21,7 @@ from app.core.types import Document
 from app.http.context import setting
 from app.http.tracing import request_id
 from app.storage.transactions import after_commit
-from app.users.domain import require_email, require_not_staff
+from app.users.domain import require_not_staff
 from app.users.mail import mailer
 from app.users.operations import account_operation
 from app.users.schemas import ResetSignInArgs
@@ -127,11 +127,9 @@ def reset(key: Lookup, _: Document, intent: Intent) -> Applied:
     return applied._replace(answer={"username": user["Name"], "MailSent": told})
 
 
-def preview_reset(key: Lookup, args: Document, _: Intent) -> list[Document]:
+def preview_reset(key: Lookup, _: Document, __: Intent) -> list[Document]:
     """Raise if the caller may not reset a sign-in; a plan would contain secrets."""
     guard.require_peer(users.get(key, *RIGHTS))
-    if email := args["Email"]:
-        require_email(email, "Email")
     return []
 
 

@@ -23,8 +23,6 @@ from app.users.domain import (
     accept_invitation,
     code_of,
     new_code,
-    require_email,
-    require_username,
 )
 from app.users.hashing import hasher
 from app.users.mail import INVITATION, mailer
@@ -66,8 +64,6 @@ def new_invitation(intent: Intent) -> tuple[str, str]:
 def mail_invitation(args: Document, intent: Intent, invited: tuple[str, str] | None = None) -> None:
     """Mail an invitation to an account that will be added."""
     require_invitable(args)
-    require_username(args["Name"], "Name")
-    require_email(args["Email"], "Email")
     users.require_unused(args["Name"], args["Email"])
     id_, code = invited or new_invitation(intent)
     mailer.send_code({**args, "_id": id_}, code, INVITATION)

@@ -10,7 +10,7 @@ from app.core.permissions import NAMES, Role
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List, Nested, Text
 from app.http.lists import OneOf
-from app.users.schemas import ADDRESS
+from app.users.schemas import ADDRESS, must_be_username
 from app.users.staff.domain import NAME, NAME_RULE
 
 MOST_ITEMS = 2**31 - 1
@@ -97,6 +97,7 @@ class InviteArgs(RolesArgs):
     # History has the name as that of the subject, and must not contain the address.
     Name = Text(
         required=True,
+        validate=must_be_username,
         example="newcomer",
         description="2 to 20 letters or digits.",
         unrecorded=True,
