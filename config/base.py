@@ -220,7 +220,7 @@ class Settings:
     OPENID_GROUP_ROLES: list[str] = []
     # Whether the first sign-in with a company account creates an account here.
     OPENID_CREATES_ACCOUNTS: bool = False
-    # How long the provider may take for its part of a sign-in.
+    # How long the service waits for each answer of the provider.
     OPENID_TIMEOUT_SECONDS: float = 10.0
     # Whether staff may sign in with a password; otherwise only with their company account.
     STAFF_PASSWORDS: bool = True

@@ -54,7 +54,6 @@ def provider(running_provider):
         forge=None,
         metadata={},
         broken=set(),
-        trickling=set(),
         cut=set(),
     )
     vars(running_provider).update(published=None, keeps_codes=False, more=None)
