@@ -89,14 +89,12 @@ def verify(
 ) -> Document:
     """Return an account, with its hash at the current cost, if this is its password."""
     stored: str | None = user["PasswordHash"] if user else None
-    hasher.check(guess, stored, sha256, refusal)
+    renewed = hasher.check(guess, stored, sha256, refusal)
     if user is None or stored is None:  # hasher.check has refused it already
         raise refusal
-    renewed = hasher.renewed_hash(stored, sha256)
-    if renewed is None:
-        return user
-    users.renew_hash(user["_id"], stored, renewed)
-    return {**user, "PasswordHash": renewed}
+    if renewed:
+        users.renew_hash(user["_id"], stored, renewed)
+    return {**user, "PasswordHash": renewed or stored}
 
 
 def change_password(key: Lookup, args: Document, intent: Intent) -> Applied:
@@ -116,7 +114,7 @@ def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET)
     changed = ("EmailKey", "PasswordVersion", *RIGHTS)
     reads = ("Name", "Email", "PasswordHash", "OpenId", *changed)
     user = _account_for_guess(key, *reads)
-    if intent.key and (earlier := users.find_earlier(key, intent)):
+    if earlier := users.find_earlier(key, intent):
         return earlier
     if user.get("OpenId") and user["PasswordHash"] is None:
         raise Conflict("This account has no password: its owner signs in with a company account.")

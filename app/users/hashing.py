@@ -11,7 +11,7 @@ from threading import Lock
 from cachetools import TTLCache
 
 from app.auth.guesses import Guess, attempt
-from app.core.errors import QuartermasterError, Unavailable
+from app.core.errors import QuartermasterError
 from app.core.limits import Limiter, working
 from app.core.services import current
 from app.storage.limits import limits
@@ -34,8 +34,11 @@ class Hasher:
 
     def check(
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
-    ) -> None:
-        """Raise the refusal, and count a failure, unless this is the password."""
+    ) -> str | None:
+        """Raise the refusal, and count a failure, unless this is the password.
+
+        Return a hash at the current cost if the stored one has another.
+        """
         # It includes the stored hash, so that it no longer matches after a password change.
         identity = f"{sha256.upper()} {stored}".encode()
         digest = hashlib.blake2b(identity, key=self._key, digest_size=32).digest()
@@ -43,14 +46,15 @@ class Hasher:
             is_verified = digest in self._verified
         if is_verified:
             limits.refuse_full(**guess)
-            return
-        with self.attempt(guess):
-            with working(self._limiter):  # hashing does not use up the time at the database
-                is_right = self._passwords.matches(stored, sha256)
-            if not is_right:
+            return None
+        # Hashing does not use up the time at the database.
+        with self.attempt(guess), working(self._limiter):
+            if not self._passwords.matches(stored, sha256):
                 raise refusal
+            renewed = self._passwords.renewed(str(stored), sha256)
         with self._lock:
             self._verified[digest] = True
+        return renewed
 
     @contextmanager
     def attempt(self, guess: Guess) -> Iterator[None]:
@@ -65,15 +69,6 @@ class Hasher:
     def hash(self, sha256: str) -> str:
         with working(self._limiter):
             return self._passwords.hash(sha256)
-
-    def renewed_hash(self, stored: str, sha256: str) -> str | None:
-        """Return a hash at the current cost if the stored one has another; None without a slot."""
-        if not self._passwords.is_outdated(stored):
-            return None
-        try:
-            return self.hash(sha256)
-        except Unavailable:
-            return None
 
 
 hasher = current(Hasher)

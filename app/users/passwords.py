@@ -36,9 +36,9 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
 
-    def is_outdated(self, stored: str) -> bool:
-        """Tell whether the cost of a hash differs from the current cost."""
-        return self._hasher.check_needs_rehash(stored)
+    def renewed(self, stored: str, sha256: str) -> str | None:
+        """Return a hash at the current cost if the stored one has another."""
+        return self.hash(sha256) if self._hasher.check_needs_rehash(stored) else None
 
 
 def _is_usable(stored: str) -> bool:
