@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from flask import Response
+from flask import Response, has_request_context
 
 from app.auth import guard
-from app.auth.callers import Caller, NotPeer, callers
+from app.auth.callers import callers
 from app.auth.execution import change_route, execute
 from app.auth.views import read_route
 from app.core.changes import Applied, Change, Intent
-from app.core.errors import NotFound, RoleMissing
+from app.core.errors import Forbidden, NotFound, RoleMissing
 from app.core.naming import NAME_LENGTH, NIL, Lookup
 from app.core.operations import Operation
 from app.core.penalties import BAN, MUTE, Penalty, is_in_force
@@ -111,42 +111,39 @@ def impose(penalty: Penalty, account: Lookup, args: Document, intent: Intent) ->
     return store.change(account, READS, imposed, meant)
 
 
-def may_punish(caller: Caller, user: Document) -> bool:
-    """Tell whether a caller may ban or mute an account.
+def require_lower(user: Document) -> None:
+    """Raise if the caller may not ban or mute an account.
 
     The contract protects those who manage users from others. Where named roles or keys are
     involved, only somebody who may do as much bans or mutes staff.
     """
+    if not has_request_context():
+        return
+    caller = guard.caller()
     # Somebody may enable the account again.
     rights = callers.rights({**user, "IsDisabled": False})
     if rights.permissions and (rights.roles or caller.rights.roles or caller.key):
-        return guard.is_peer(user)
-    return all(caller.may(permission) for permission in rights.permissions & ADMINISTERING)
+        guard.require_peer(user)
+    elif not caller.may(*rights.permissions & ADMINISTERING):
+        raise RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
-def require_lower(user: Document) -> None:
-    """Raise if the caller may not ban or mute an account."""
-    if guard.own_rights() is None:
-        return
-    caller = guard.caller()
-    if may_punish(caller, user):
-        return
-    if caller.key or caller.rights.roles or callers.rights(user).roles:
-        raise NotPeer
-    raise RoleMissing(Permission.USERS_MANAGE.role.value)
+def may_punish(user: Document) -> bool:
+    """Tell whether the caller may ban or mute an account."""
+    try:
+        require_lower(user)
+    except Forbidden:
+        return False
+    return True
 
 
-def lift(penalty: Penalty, account: Lookup, _: Document, intent: Intent) -> Applied:
+def lift(user: Document, *, penalty: Penalty) -> Change:
     """End a penalty early; change nothing if there is none."""
-
-    def lifted(user: Document) -> Change:
-        if not user.get(penalty.flag):
-            return Change({}, None)
-        ends = dict.fromkeys((penalty.reason, penalty.until, penalty.by))
-        also = {BY_ADDRESS: False} if penalty is BAN else {}
-        return Change({penalty.flag: False, **ends, **also}, None)
-
-    return users.change(account, READS, lifted, intent)
+    if not user.get(penalty.flag):
+        return Change({}, None)
+    ends = dict.fromkeys((penalty.reason, penalty.until, penalty.by))
+    also = {BY_ADDRESS: False} if penalty is BAN else {}
+    return Change({penalty.flag: False, **ends, **also}, None)
 
 
 IMPOSE: dict[Penalty, Operation] = {}
@@ -167,7 +164,9 @@ for penalty, verb, done, needed in (
         f"un{verb}",
         no_undo=f"{verb} the user again instead",
         sentence=f"Un{done}",
-        run=partial(lift, penalty),
+        store=users,
+        reads=READS,
+        rule=partial(lift, penalty=penalty),
     )
 
 

@@ -298,7 +298,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
     id_ = user["Id"]
     facts: dict[str, Any] = {
         "tabs": TABS,
-        "may_punish": may_punish(guard.caller(), user),
+        "may_punish": may_punish(user),
         # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
         "code": None
         if user["RoleNames"] or not guard.is_peer(user)
