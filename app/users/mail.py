@@ -20,23 +20,21 @@ from app.core.limits import Limiter, working
 from app.core.naming import email_as_sent
 from app.core.services import current
 from app.core.types import Document
-
-# What an error calls the mail of a template.
-NOUNS = {"reset": "Password reset email", "invitation": "The invitation"}
+from app.http.context import setting
 
 
 class Letter(NamedTuple):
-    """A kind of mail with a code: its template, and the settings of its subject and lifetime."""
+    """A kind of mail with a code: its noun in errors, the settings of its subject and lifetime."""
 
-    # The field of the account that has the code.
+    # The field of the account that has the code; in small letters, the name of the template.
     field: str
-    template: str
+    noun: str
     subject: str
     seconds: str
 
 
-RESET = Letter("Reset", "reset", "RESET_SUBJECT", "RESET_CODE_SECONDS")
-INVITATION = Letter("Invitation", "invitation", "INVITATION_SUBJECT", "INVITATION_SECONDS")
+RESET = Letter("Reset", "Password reset email", "RESET_SUBJECT", "RESET_CODE_SECONDS")
+INVITATION = Letter("Invitation", "The invitation", "INVITATION_SUBJECT", "INVITATION_SECONDS")
 
 
 class MailNotSent(Unavailable):
@@ -62,14 +60,9 @@ class PublicUrlNotSet(Unavailable):
 class TimedConnection(Connection):
     """Flask-Mail's connection, with a timeout and verified certificates."""
 
-    def __init__(self, mail: Any, seconds: float, ca_file: str | None) -> None:
-        super().__init__(mail)
-        self._seconds = seconds
-        self._ca_file = ca_file
-
     def configure_host(self) -> smtplib.SMTP:
-        trust = ssl.create_default_context(cafile=self._ca_file)
-        server, port, seconds = self.mail.server, self.mail.port, self._seconds
+        trust = ssl.create_default_context(cafile=setting("MAIL_CA_FILE"))
+        server, port, seconds = self.mail.server, self.mail.port, setting("MAIL_TIMEOUT_SECONDS")
         if self.mail.use_ssl:
             host: smtplib.SMTP = smtplib.SMTP_SSL(server, port, timeout=seconds, context=trust)
         else:
@@ -109,10 +102,10 @@ class Mailer:
         facts = {"code": code, "minutes": minutes, "days": max(1, minutes // 1440)}
         if letter is INVITATION:
             # Browsers do not send a fragment, so no log contains the code.
-            facts["link"] = self.link(f"invitation#{user['_id']}.{code}", NOUNS[letter.template])
+            facts["link"] = self.link(f"invitation#{user['_id']}.{code}", letter.noun)
         facts["game"] = self._config["GAME_NAME"]
-        subject = self._config[letter.subject]
-        self.send(subject, letter.template, user["Name"], user["Email"], **facts)
+        subject, template = self._config[letter.subject], letter.field.lower()
+        self.send(subject, template, user["Name"], user["Email"], letter.noun, **facts)
 
     def link(self, path: str, noun: str = "The mail") -> str:
         """Return the address of a page of the console, for a mail with this noun."""
@@ -123,9 +116,16 @@ class Mailer:
             address = request.host_url.rstrip("/")
         return f"{address}/console/{path}"
 
-    def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:
+    def send(
+        self,
+        subject: str,
+        template: str,
+        name: str,
+        email: str,
+        noun: str = "The mail",
+        **facts: Any,
+    ) -> None:
         """Send a mail, or raise MailNotSent."""
-        noun = NOUNS.get(template, "The mail")
         with metrics.MAILS.labels("failed").count_exceptions():
             # A name from the game may contain line breaks, which could forge lines of the mail.
             for key, fact in {"name": name, **facts}.items():
@@ -155,12 +155,8 @@ class Mailer:
         metrics.MAILS.labels("sent").inc()
 
     def _send(self, message: Message) -> None:
-        timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
         # The time that the mail server takes is none at the database.
-        with (
-            working(self._limiter),
-            TimedConnection(self._mail.state, timeout, ca_file) as connection,
-        ):
+        with working(self._limiter), TimedConnection(self._mail) as connection:
             connection.send(message)
 
     def _write(self, outbox: Path, message: Message, name: str) -> None:

@@ -35,7 +35,7 @@ from app.users.domain import (
     shown_code,
 )
 from app.users.hashing import hasher
-from app.users.mail import NOUNS, MailNotConfigured
+from app.users.mail import RESET, MailNotConfigured
 from app.users.operations import (
     CHANGE_EMAIL,
     CHANGE_PASSWORD,
@@ -177,7 +177,7 @@ change_route(
     MAIL_RESET_CODE,
     "/<lookup:key>/password/reset",
     MessageSchema,
-    MailNotConfigured(NOUNS["reset"]),
+    MailNotConfigured(RESET.noun),
     locked,
     method="GET",
     example={"Message": "Password reset email sent."},

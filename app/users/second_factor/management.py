@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyotp
 
@@ -146,7 +146,7 @@ def reset_sign_in(key: Lookup, args: Document, intent: Intent) -> Applied:
     return applied
 
 
-def _tell_owner(user: Document, what: str, template: str, **facts: str | None) -> bool:
+def _tell_owner(user: Document, what: str, template: str, **facts: Any) -> bool:
     if not email_as_sent(user["Email"]):
         return False
     subject = f"Your {what} for {setting('GAME_NAME')} was reset"

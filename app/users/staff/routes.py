@@ -13,7 +13,7 @@ from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.intents import change_response, intent
-from app.users.mail import NOUNS, MailNotConfigured
+from app.users.mail import INVITATION, MailNotConfigured
 from app.users.staff.domain import (
     LastAdministrator,
     RoleExists,
@@ -49,7 +49,7 @@ of_staff = Blueprint(
 )
 
 
-NO_MAIL = MailNotConfigured(NOUNS["invitation"])
+NO_MAIL = MailNotConfigured(INVITATION.noun)
 
 
 @read_route(of_roles, "", RoleListSchema, *NEEDS)
