@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from marshmallow import ValidationError
@@ -16,7 +17,14 @@ from app.http.lists import (
     page_of,
     sort_direction,
 )
+from app.http.masking import masked
 from app.users.domain import is_email, is_username
+
+
+def require_known(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    if unknown := [name for name in names if name not in known]:
+        text = f"Contains '{masked(unknown[0][:60])}'; the {what} are {', '.join(known)}."
+        raise ValidationError(text)
 
 
 def must_be_username(text: str) -> None:

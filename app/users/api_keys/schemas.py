@@ -10,7 +10,7 @@ from app.core.permissions import SCOPES
 from app.http.api import Schema
 from app.http.examples import ITEM, KEY, KEY_ID
 from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Nested, Text
-from app.http.masking import masked
+from app.users.schemas import require_known
 
 LONGEST_NAME = 60
 LONGEST_OVERLAP_HOURS = 24 * 30
@@ -106,11 +106,7 @@ class KeyArgs(Schema):
 
     @validates("Scopes")
     def are_known(self, value: list[str], data_key: str) -> None:
-        if unknown := [scope for scope in value if scope not in SCOPES]:
-            raise ValidationError(
-                f"Contains '{masked(unknown[0][:LONGEST_NAME])}'; "
-                f"the scopes are {', '.join(SCOPES)}."
-            )
+        require_known("scopes", value, SCOPES)
         if not value:
             raise ValidationError("Must contain at least one scope.")
 

@@ -10,7 +10,7 @@ from app.core.permissions import NAMES, Role
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List, Nested, Text
 from app.http.lists import OneOf
-from app.users.schemas import ADDRESS, must_be_username
+from app.users.schemas import ADDRESS, must_be_username, require_known
 from app.users.staff.domain import NAME, NAME_RULE
 
 MOST_ITEMS = 2**31 - 1
@@ -37,25 +37,23 @@ class RoleArgs(Schema):
 
     @validates("Permissions")
     def are_known(self, value: list[str], data_key: str) -> None:
-        if unknown := [name for name in value if name not in NAMES]:
-            raise ValidationError(
-                f"Contains '{unknown[0][:40]}'; the permissions are {', '.join(NAMES)}."
-            )
+        require_known("permissions", value, NAMES)
 
 
-class NewRoleName(Schema):
-    """The name of a new role."""
-
-    Name = Text(required=True, example="event-team", pattern=f"^{NAME.pattern}$")
-
-    @validates("Name")
-    def can_be_read(self, value: str, data_key: str) -> None:
-        if not NAME.fullmatch(value):
-            raise ValidationError(NAME_RULE)
+def must_be_role_name(text: str) -> None:
+    if not NAME.fullmatch(text):
+        raise ValidationError(NAME_RULE)
 
 
-class NewRoleArgs(NewRoleName, RoleArgs):
+class NewRoleArgs(RoleArgs):
     """A new role."""
+
+    Name = Text(
+        required=True,
+        validate=must_be_role_name,
+        example="event-team",
+        pattern=f"^{NAME.pattern}$",
+    )
 
 
 class RoleSchema(Schema):
