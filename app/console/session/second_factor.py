@@ -17,6 +17,7 @@ from app.console.forms.submissions import forms_on, posted, submitted
 from app.console.frame.pages import SERVICE, path_to, render
 from app.console.session import sessions as session
 from app.console.session.doors import CODE
+from app.core.changes import Applied
 from app.core.naming import Lookup
 from app.http.context import setting
 from app.http.intents import intent
@@ -25,7 +26,6 @@ from app.users.second_factor.management import (
     RENEW_RECOVERY_CODES,
     SET_UP_FACTOR,
     SWITCH_OFF_FACTOR,
-    RecoveryCodes,
     propose,
     renew_recovery_codes,
     set_up,
@@ -34,7 +34,7 @@ from app.users.second_factor.management import (
 from app.users.store import users
 
 
-def second_factor_page(made: RecoveryCodes | None = None) -> Response:
+def second_factor_page(made: Applied | None = None) -> Response:
     caller = guard.caller()
     user = users.get(Lookup.parse(caller.id), FIELD)
     is_on = has_factor(user)
@@ -66,11 +66,11 @@ def proposal_part(user_id: str, name: str) -> dict[str, Any]:
     return {"state": sealed, "uri": uri, "secret": words, "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
 
 
-def switch_on() -> RecoveryCodes:
+def switch_on() -> Applied:
     """Set the second factor up, and end the sign-ins that began without it, but for this one."""
     state = posted().get("state", "")
     made = set_up(guard.caller().id, state, typed_code(), intent(SET_UP_FACTOR))
-    if not made.applied.replayed:
+    if not made.replayed:
         session.end_others()
     return made
 

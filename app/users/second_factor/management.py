@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyotp
 
@@ -39,13 +39,6 @@ TOO_OLD = "This page is too old: scan the QR code again, and type the code of th
 NEW_SECRET = "new secret"  # noqa: S105 (the purpose of what is sealed)
 
 
-class RecoveryCodes(NamedTuple):
-    """New recovery codes. They are shown once, and never in a replay."""
-
-    codes: list[str] | None
-    applied: Applied
-
-
 def propose(user_id: str, sealed: str = "") -> tuple[str, str]:
     """Return a secret that is not stored yet, and the same sealed, which its page sends back.
 
@@ -67,21 +60,22 @@ def _proposed(user_id: str, sealed: str) -> str:
     raise domain.CodeRefused(TOO_OLD)
 
 
-def set_up(user_id: str, sealed: str, code: str, intent: Intent) -> RecoveryCodes:
+def set_up(user_id: str, sealed: str, code: str, intent: Intent) -> Applied:
     rule = partial(domain.set_up, secret=_proposed(user_id, sealed))
     return _change_with_codes(user_id, code, rule, intent)
 
 
-def renew_recovery_codes(user_id: str, code: str, intent: Intent) -> RecoveryCodes:
+def renew_recovery_codes(user_id: str, code: str, intent: Intent) -> Applied:
     return _change_with_codes(user_id, code, domain.renew_recovery_codes, intent)
 
 
 def _change_with_codes(
     user_id: str, code: str, rule: Callable[..., Change], intent: Intent
-) -> RecoveryCodes:
+) -> Applied:
+    """Make a change with new recovery codes: the answer, but none in a replay."""
     codes = new_recovery_codes()
     applied = _change_by_code(user_id, code, partial(rule, recovery=codes), intent)
-    return RecoveryCodes(None if applied.replayed else codes, applied)
+    return applied._replace(answer=None if applied.replayed else codes)
 
 
 def switch_off(user_id: str, code: str, intent: Intent) -> Applied:
@@ -118,8 +112,7 @@ def reset(key: Lookup, _: Document, intent: Intent) -> Applied:
     if user["_id"] == intent.origin.user_id:
         raise domain.OwnFactor
     require_not_staff(user)
-    if intent.origin.user_id is not None:  # not at the command line
-        guard.require_peer(user)
+    guard.require_peer(user)
     applied = users.change(key, (*READS, *RIGHTS), domain.reset, intent)
     told = applied.replayed or _tell_owner(
         user, "second factor", "second_factor_reset", by=intent.origin.name
