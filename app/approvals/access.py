@@ -31,7 +31,7 @@ from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
 from app.players.store import players
 from app.storage.transactions import after_commit
-from app.users.staff.invitations import mail_invitation
+from app.users.staff.invitations import mail_invitation, new_invitation
 from app.users.staff.operations import INVITE
 
 
@@ -100,7 +100,7 @@ def approve(id_: str, args: Document) -> tuple[Document, Applied]:
     if request["Operation"] == INVITE.name and request["State"] == "waiting":
         _require_asker(request)
         if kinds.preview(request) == request["Plan"]:
-            mail_invitation(request["Arguments"], _intent_of(request))
+            mail_invitation(request["Arguments"], new_invitation(_intent_of(request)))
 
     def change() -> Applied:
         if applied := approvals.in_transaction(partial(_approve, id_, seen)):

@@ -25,7 +25,7 @@ from app.history.store import history
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
 from app.users.second_factor.management import RESET_FACTOR, RESET_SIGN_IN
-from app.users.staff.invitations import add_invited
+from app.users.staff.invitations import add_invited, new_invitation
 from app.users.staff.operations import INVITE
 from app.users.staff.store import roles
 from app.users.store import users
@@ -141,7 +141,7 @@ def make(request: Document, meant: Intent) -> Applied:
         batches.approve(batch["_id"], by or {}, str(for_id))
         return Applied(None)
     if operation is INVITE:  # the mail has been sent
-        return add_invited(args, meant)
+        return add_invited(args, meant, new_invitation(meant))
     return execution.make(operation, _key_of(request), args, meant)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from datetime import timedelta
 from functools import partial
@@ -22,7 +23,6 @@ from app.users.domain import (
     WrongInvitation,
     accept_invitation,
     code_of,
-    new_code,
 )
 from app.users.hashing import hasher
 from app.users.mail import INVITATION, mailer
@@ -41,7 +41,7 @@ def invite(_: Any, args: Document, intent: Intent) -> Applied:
     key = Lookup.parse(invited[0])
     if earlier := users.find_earlier(key, intent):
         return earlier
-    mail_invitation(args, intent, invited)
+    mail_invitation(args, invited)
     try:
         return add_invited(args, intent, invited)
     except (NameTaken, EmailTaken):
@@ -55,23 +55,22 @@ def new_invitation(intent: Intent) -> tuple[str, str]:
 
     A repeated request derives the same ones from its Idempotency-Key.
     """
-    if intent.key is None:
-        return str(uuid.uuid4()), new_code()
-    id_ = str(uuid.uuid5(NAMESPACE, f"{intent.origin.user_id} {intent.key}"))
-    return id_, reset_codes.of(id_, intent.key)
+    key = intent.key or secrets.token_hex()
+    id_ = str(uuid.uuid5(NAMESPACE, f"{intent.origin.user_id} {key}"))
+    return id_, reset_codes.of(id_, key)
 
 
-def mail_invitation(args: Document, intent: Intent, invited: tuple[str, str] | None = None) -> None:
+def mail_invitation(args: Document, invited: tuple[str, str]) -> None:
     """Mail an invitation to an account that will be added."""
     require_invitable(args)
     users.require_unused(args["Name"], args["Email"])
-    id_, code = invited or new_invitation(intent)
+    id_, code = invited
     mailer.send_code({**args, "_id": id_}, code, INVITATION)
 
 
-def add_invited(args: Document, intent: Intent, invited: tuple[str, str] | None = None) -> Applied:
+def add_invited(args: Document, intent: Intent, invited: tuple[str, str]) -> Applied:
     """Add the account of an invitation that was mailed."""
-    id_, code = invited or new_invitation(intent)
+    id_, code = invited
     expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
     fields = {**require_invitable(args), "Invitation": code_of(code, expires_at)}
     return users.create(args["Name"], args["Email"], None, intent, id_, **fields)

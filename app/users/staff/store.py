@@ -7,7 +7,7 @@ from functools import partial
 
 from pymongo.database import Database
 
-from app.core.changes import Applied, Change, Intent, Rule, field_changes
+from app.core.changes import Applied, Change, Intent, Rule
 from app.core.errors import Conflict, NotFound
 from app.core.naming import Lookup
 from app.core.penalties import BAN, BAN_STATE, is_in_force
@@ -102,10 +102,11 @@ class Roles(Changes):
         blank = {**new_role(name, [], None), "RemovedAt": self.now()}
         return shipped_roles().get(name, blank)
 
-    def preview(self, key: str, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
-        found = self._documents.find_one({"_id": key}, [*reads]) or self._unstored(key)
-        role = self.readable(found, reads)
-        return {"Changes": field_changes(SUBJECT, role, rule(role).fields)}
+    def read_for_change(self, key: str, reads: tuple[str, ...]) -> Document:
+        try:
+            return super().read_for_change(key, reads)
+        except NotFound:  # a preview stores nothing
+            return self._unstored(key)
 
     def _where(self, key: str) -> Document:
         return {"_id": key}
