@@ -22,7 +22,6 @@ from app.core.types import Document
 PREFIX = "qm_"
 RANDOM_LENGTH = 40
 CHECKSUM_LENGTH = 6
-LENGTH = len(PREFIX) + RANDOM_LENGTH + CHECKSUM_LENGTH
 LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -62,15 +61,8 @@ def new_secret() -> str:
     return text + _checksum(text)
 
 
-def is_well_formed(text: str) -> bool:
-    """Return whether the checksum of a key is right, before querying the database."""
-    if len(text) != LENGTH or not text.isascii():
-        return False
-    return _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
-
-
 def _checksum(text: str) -> str:
-    """Return the CRC-32 of a text in base 62."""
+    """Return the CRC-32 of a text in base 62, by which scanners of secrets know a key."""
     number = binascii.crc32(text.encode())
     digits = []
     for _ in range(CHECKSUM_LENGTH):

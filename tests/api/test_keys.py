@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.auth.api_keys import LENGTH, is_well_formed, new_secret
+from app.auth.api_keys import new_secret
 from app.auth.callers import Callers
 from app.core.permissions import SCOPES, Role
 from tests.applications import service
@@ -46,7 +46,7 @@ def with_key(client, world):
 def test_a_key_is_shown_once_and_stored_as_a_digest(staff, make, works, db):
     key = make()
     secret = key["Key"]
-    assert (secret[:3], len(secret), is_well_formed(secret)) == ("qm_", LENGTH, True)
+    assert (secret[:3], len(secret)) == ("qm_", 49)
     assert secret not in repr(list(db.users.find()))
     del key["Key"]
     assert staff("GET keys").json["Values"] == [key]
@@ -139,9 +139,6 @@ def test_what_is_no_key_is_unauthorized(client):
         authorization = f"Bearer {secret}".encode()
         answer = client.get("/api/v1/players", headers={"Authorization": authorization})
         assert answer.status_code == 401, secret
-    # A typing error is found without the database.
-    changed = right[:10] + ("a" if right[10] != "a" else "b") + right[11:]
-    assert not is_well_formed(changed)
 
 
 def test_an_expired_key_is_unauthorized_even_while_it_is_cached(with_key, app, monkeypatch):
