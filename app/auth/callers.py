@@ -107,7 +107,7 @@ class Caller(NamedTuple):
     def may(self, *permissions: Permission) -> bool:
         try:
             self.require(*permissions)
-        except (PermissionMissing, RoleMissing, ScopeMissing):
+        except Forbidden:
             return False
         return True
 

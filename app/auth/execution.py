@@ -12,7 +12,7 @@ from app.catalogue.domain import NotInCatalogue
 from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent
 from app.core.errors import QuartermasterError
-from app.core.operations import IncompleteOperation, Key, Operation, Route
+from app.core.operations import Key, Operation, Route
 from app.core.types import Document
 from app.http.api import Blueprint
 from app.http.intents import answer, intent, previewed_intent
@@ -84,8 +84,6 @@ def change_route(
     """
     body = options.pop("body", operation.arguments)
     needs = options.pop("needs", operation.needs)
-    if needs is None:
-        raise IncompleteOperation(f"'{operation.name}' is for the command line: it has no route.")
 
     def decorator(view: View) -> View:
         operation.routes[view.__name__] = Route(method, f"{blueprint.url_prefix}{path}")

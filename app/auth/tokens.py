@@ -23,7 +23,6 @@ from config import MIN_SECRET_LENGTH
 from config.base import Settings
 
 CACHE_SIZE = 4096
-LONGEST = 512
 
 
 class Claims(NamedTuple):
@@ -59,8 +58,6 @@ class AccessTokens:
         return self._signer.sign(base64_encode(payload)).decode()
 
     def check(self, token: str) -> Claims:
-        if len(token) > LONGEST:
-            raise Unauthorized
         claims = self._verified(token)
         if claims.expires_at <= self.now():
             raise Unauthorized
