@@ -41,11 +41,15 @@ from app.users.store import PASSWORD, users
 reset_codes = current(ResetCodes)
 
 
+def is_own(key: Lookup) -> bool:
+    """Tell whether this is the account of the caller."""
+    caller = guard.caller()
+    return key.id == caller.id or key.name_key == name_key(caller.name)
+
+
 def refuse_own_account(key: Lookup, _: Any = None) -> None:
     """Refuse an API key that changes its own account: with a new password it could make keys."""
-    caller = guard.caller()
-    is_own = key.id == caller.id if key.id else key.name_key == name_key(caller.name)
-    if caller.key is not None and is_own:
+    if guard.caller().key and is_own(key):
         raise KeyNotAllowed
 
 

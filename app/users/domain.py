@@ -20,7 +20,7 @@ from app.core.naming import (
     holds_invisible,
     name_fields,
 )
-from app.core.penalties import BAN, MUTE, is_in_force
+from app.core.penalties import BAN, MUTE
 from app.core.permissions import role_names
 from app.core.types import Document
 from app.storage.schema.shapes import (
@@ -249,25 +249,6 @@ def queried_power(power: Mapping[str, bool]) -> dict[str, bool]:
 def changed_power(power: Mapping[str, bool]) -> dict[str, bool]:
     """Return the flags under the names that the contract specifies for a change of email."""
     return {name: power.get(name, False) for name in POWER_FLAGS}
-
-
-def public_user(
-    user: Document,
-    power: Callable[[Mapping[str, bool]], dict[str, bool]],
-    code: str | None,
-    now: datetime,
-) -> Document:
-    """Return the public record, with the reset code for callers who may see it."""
-    is_muted = is_in_force(user, MUTE, now)
-    return {
-        "Id": user["_id"],
-        "Name": user["Name"],
-        "Email": user["Email"],
-        "Power": power(user["Power"]),
-        "PasswordResetCode": code,
-        "IsMuted": is_muted,
-        "MuteReason": user["MuteReason"] if is_muted else None,
-    }
 
 
 def valid_code(user: Document, now: datetime, field: str = "Reset") -> str | None:

@@ -15,6 +15,7 @@ from app.core.changes import Applied
 from app.core.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
+from app.core.penalties import MUTE, is_in_force
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
@@ -30,7 +31,6 @@ from app.users.domain import (
     WrongCode,
     WrongPassword,
     changed_power,
-    public_user,
     queried_power,
     shown_code,
 )
@@ -297,7 +297,16 @@ def user_record(user: Document, power: Any) -> Document:
     now = users.now()
     # A code lets its reader sign in as the user.
     may_see = guard.caller().may(Permission.USERS_MANAGE) and guard.is_peer(user)
-    return public_user(user, power, shown_code(user, now) if may_see else None, now)
+    is_muted = is_in_force(user, MUTE, now)
+    return {
+        "Id": user["_id"],
+        "Name": user["Name"],
+        "Email": user["Email"],
+        "Power": power(user["Power"]),
+        "PasswordResetCode": shown_code(user, now) if may_see else None,
+        "IsMuted": is_muted,
+        "MuteReason": user["MuteReason"] if is_muted else None,
+    }
 
 
 def list_records(window: Window, **options: Any) -> Page:

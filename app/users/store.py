@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from app.core.changes import Applied, Intent
@@ -133,10 +134,9 @@ class Users(NamedDocuments):
 
     def require_unused(self, name: str, email: str) -> None:
         """Raise if a name or an address is taken; unique indexes still refuse later duplicates."""
-        if self._transactions.holds(self._documents, {"NameKey": name_key(name)}):
-            raise NameTaken(name)
-        if self._transactions.holds(self._documents, {"EmailKey": email_key(email)}):
-            raise EmailTaken(email)
+        keys = {"NameKey": name_key(name), "EmailKey": email_key(email)}
+        fields = {"Name": name, "Email": email, **keys}
+        self._transactions.run(partial(self._require_free, None, fields))
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
         """Replace the hash of the same password, unless it was changed meanwhile."""

@@ -4,6 +4,7 @@ import ipaddress
 from typing import Any
 
 from marshmallow import ValidationError, validates
+from marshmallow.validate import Length
 
 from app.core.naming import holds_invisible, is_visible, parse_guid
 from app.core.permissions import SCOPES
@@ -42,13 +43,9 @@ class BudgetSchema(Schema):
         Guid(),
         **OPTIONAL,
         example=[ITEM],
+        validate=Length(1, MOST_ITEMS, error=f"Must be 1 to {MOST_ITEMS} items, or null."),
         description="The items that it may move; null means all.",
     )
-
-    @validates("Items")
-    def are_not_too_many(self, value: list[str] | None, data_key: str) -> None:
-        if value is not None and not 1 <= len(value) <= MOST_ITEMS:
-            raise ValidationError(f"Must be 1 to {MOST_ITEMS} items, or null.")
 
 
 class KeyOwnerArgs(Schema):
@@ -58,6 +55,17 @@ class KeyOwnerArgs(Schema):
         minLength=1,
         description="A username or user id; by default, the caller.",
     )
+
+
+def are_networks(addresses: list[str]) -> None:
+    if not 1 <= len(addresses) <= MOST_ADDRESSES:
+        raise ValidationError(f"Must be 1 to {MOST_ADDRESSES} networks, or null.")
+    try:
+        for address in addresses:
+            ipaddress.ip_network(address, strict=False)
+    except ValueError:
+        fault = "Must contain addresses or networks such as 203.0.113.0/24."
+        raise ValidationError(fault) from None
 
 
 class KeyArgs(Schema):
@@ -91,6 +99,7 @@ class KeyArgs(Schema):
         Text(),
         **OPTIONAL,
         example=["203.0.113.0/24"],
+        validate=are_networks,
         description="The networks that may use it; null means all.",
     )
     Budget = Nested(BudgetSchema, **OPTIONAL)
@@ -109,19 +118,6 @@ class KeyArgs(Schema):
         require_known("scopes", value, SCOPES)
         if not value:
             raise ValidationError("Must contain at least one scope.")
-
-    @validates("Addresses")
-    def are_networks(self, value: list[str] | None, data_key: str) -> None:
-        if value is None:
-            return
-        if not 1 <= len(value) <= MOST_ADDRESSES:
-            raise ValidationError(f"Must be 1 to {MOST_ADDRESSES} networks, or null.")
-        try:
-            for address in value:
-                ipaddress.ip_network(address, strict=False)
-        except ValueError:
-            fault = "Must contain addresses or networks such as 203.0.113.0/24."
-            raise ValidationError(fault) from None
 
 
 class RotateArgs(Schema):

@@ -17,7 +17,7 @@ from app.http.context import setting
 from app.http.cursors import cursors
 from app.storage.limits import marks
 from app.storage.paging import newest_first
-from app.users.accounts import verify
+from app.users.accounts import is_own, verify
 from app.users.domain import revoke_tokens
 from app.users.oauth.domain import (
     TokenRefused,
@@ -124,7 +124,7 @@ def require_factor(user: Document) -> None:
 def owner(key: Lookup, _: Any = None) -> Document:
     """Return an account that the caller may manage: its own, or any with users.manage."""
     caller = guard.caller()
-    if caller.id != key.id and name_key(caller.name) != key.name_key:
+    if not is_own(key):
         caller.require(Permission.USERS_MANAGE)
     found = users.get(key, "Name", "PasswordVersion", *RIGHTS)
     if found["_id"] != caller.id:

@@ -14,7 +14,6 @@ from app.users.schemas import ADDRESS, must_be_username, require_known
 from app.users.staff.domain import NAME, NAME_RULE
 
 MOST_ITEMS = 2**31 - 1
-POWER_ROLES = [role.value for role in Role]
 OPTIONAL: dict[str, Any] = {"load_default": None, "allow_none": True}
 
 
@@ -86,7 +85,7 @@ class RolesArgs(Schema):
 class PowerArgs(Schema):
     """A role of the contract, which is a flag of Power."""
 
-    Role = OneOf(*POWER_ROLES, required=True)
+    Role = OneOf(*(role.value for role in Role), required=True)
 
 
 class InviteArgs(RolesArgs):
