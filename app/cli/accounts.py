@@ -17,13 +17,11 @@ from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
 from app.core.permissions import RIGHTS, role_names, roles_of
 from app.core.progress import progress
-from app.http.parser import load
 from app.maintenance.transfer.store import open_output
 from app.privacy import personal_data
 from app.privacy.domain import public_erasure
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.store import erasures
-from app.users.hashing import passwords
 from app.users.oauth.sign_ins import require_factor
 from app.users.oauth.store import refresh_tokens
 from app.users.openid.domain import LONGEST_SUBJECT, identity
@@ -58,9 +56,9 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
         raise Invalid("Standard input contains no password.")
     # Clients send the SHA-256 of a password, never the password; its argon2 hash is stored.
     sha256 = hashlib.sha256(password).hexdigest()
-    load(REGISTER.arguments, {"username": name, "email": email, "password": sha256})
-    account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
-    report(f"Created the user {account['Name']} ({account['_id']}).")
+    given = {"username": name, "email": email, "password": sha256}
+    subject = (make(REGISTER, None, given, reason).entry or {})["Subject"]
+    report(f"Created the user {subject['Name']} ({subject['Id']}).")
 
 
 @user.command("link")

@@ -12,6 +12,7 @@ from app.core.permissions import RIGHTS, Permission
 from app.core.types import Document
 from app.users import accounts, domain
 from app.users.domain import rename
+from app.users.hashing import hasher
 from app.users.schemas import (
     ChangeEmailArgs,
     ChangePasswordArgs,
@@ -36,6 +37,13 @@ def account_operation(name: str, *, no_undo: str, **declared: Any) -> Operation:
     return Operation(name=name, inverse=undo, moves=no_items, **{**facts, **declared})
 
 
+def register(_: Any, args: Document, intent: Intent) -> Applied:
+    password_hash = hasher.hash(args["password"])
+    applied = users.create(args["username"], args["email"], password_hash, intent)
+    user = applied.answer
+    return applied._replace(answer={"Username": user["Name"], "Email": user["Email"]})
+
+
 def change_email(key: Lookup, args: Document, intent: Intent) -> Applied:
     checked = accounts.checked_password(key, args)
     rule = partial(domain.change_email, new=args["new"], checked=checked)
@@ -47,6 +55,7 @@ REGISTER = account_operation(
     no_undo="a registration is never undone",
     sentence="Account registered",
     arguments=RegisterArgs(),
+    run=register,
 )
 RENAME_USER = account_operation(
     "rename",

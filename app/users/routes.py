@@ -19,7 +19,7 @@ from app.core.penalties import MUTE, is_in_force
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.intents import change_response, intent
+from app.http.intents import change_response
 from app.http.lists import ASCENDING, LegacyListArgs, legacy_list, paged_list
 from app.players.schemas import PlayerSchema
 from app.players.store import players
@@ -34,7 +34,6 @@ from app.users.domain import (
     queried_power,
     shown_code,
 )
-from app.users.hashing import hasher
 from app.users.mail import RESET, MailNotConfigured
 from app.users.operations import (
     CHANGE_EMAIL,
@@ -102,24 +101,19 @@ def get_user(key: Lookup) -> Document:
     return user_record(users.get(key), queried_power)
 
 
-@change_route(
+change_route(
     blp,
     REGISTER,
     "/register",
     RegisteredSchema,
     NameTaken("newcomer"),
     EmailTaken("newcomer@example.com"),
-)
-def register_user(args: Document) -> Response:
-    """Register a user
+    view="register_user",
+    about="""Register a user
 
     The new account has no roles. Names and addresses are unique, regardless of case.
-    """
-    meant = intent(REGISTER)
-    password_hash = hasher.hash(args["password"])
-    applied = users.create(args["username"], args["email"], password_hash, meant)
-    user = applied.answer
-    return change_response(applied, {"Username": user["Name"], "Email": user["Email"]})
+    """,
+)
 
 
 @read(

@@ -42,6 +42,8 @@ def must_be_email_or_empty(text: str) -> None:
         must_be_email(text)
 
 
+# Of a field that is null if it is not given.
+OPTIONAL: dict[str, Any] = {"allow_none": True, "load_default": None}
 CODE = "The valid reset code, for callers with the role users.manage; else null."
 # Not all regex dialects of clients know \p{L}; for ASCII this is the whole rule.
 ALPHANUMERIC_ASCII = r"^[^\u0000-/:-@\[-`{-\u007f]*$"
@@ -114,12 +116,14 @@ class RegisterArgs(Schema):
         validate=must_be_username,
         example="newcomer",
         description="2 to 20 letters or digits, of any script, and nothing else.",
+        unrecorded=True,
         minLength=2,
         maxLength=20,
         pattern=ALPHANUMERIC_ASCII,
     )
     password = PasswordHash(required=True)
-    email = Text(required=True, example="newcomer@example.com", **ADDRESS)
+    # History has the name as that of the subject, and must not contain the address.
+    email = Text(required=True, example="newcomer@example.com", unrecorded=True, **ADDRESS)
 
 
 class RegisteredSchema(Schema):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from marshmallow import ValidationError, validates
 from marshmallow.validate import Length
@@ -11,7 +10,7 @@ from app.core.permissions import SCOPES
 from app.http.api import Schema
 from app.http.examples import ITEM, KEY, KEY_ID
 from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Nested, Text
-from app.users.schemas import require_known
+from app.users.schemas import OPTIONAL, require_known
 
 LONGEST_NAME = 60
 LONGEST_OVERLAP_HOURS = 24 * 30
@@ -19,7 +18,6 @@ OVERLAP_HOURS = 24
 LARGEST_BUDGET = 2**53
 MOST_ADDRESSES = 50
 MOST_ITEMS = 1000
-OPTIONAL: dict[str, Any] = {"allow_none": True, "load_default": None}
 EXAMPLE_BUDGET = {"LargestQuantity": 100, "ItemsPerDay": 5000, "Items": [ITEM]}
 
 
@@ -34,7 +32,8 @@ class BudgetSchema(Schema):
         description="The largest quantity of an item per request.",
     )
     ItemsPerDay = Integer(
-        *(1, LARGEST_BUDGET),
+        1,
+        LARGEST_BUDGET,
         **OPTIONAL,
         example=5000,
         description="The total of all items from midnight to midnight, UTC.",
@@ -124,7 +123,8 @@ class RotateArgs(Schema):
     """How long the former secret of a key still works."""
 
     OverlapHours = Integer(
-        *(0, LONGEST_OVERLAP_HOURS),
+        0,
+        LONGEST_OVERLAP_HOURS,
         load_default=OVERLAP_HOURS,
         example=24,
         description="Hours until the former secret expires.",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from marshmallow import ValidationError, validates
 
 from app.core.permissions import NAMES, Role
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List, Nested, Text
 from app.http.lists import OneOf
-from app.users.schemas import ADDRESS, must_be_username, require_known
+from app.users.schemas import ADDRESS, OPTIONAL, must_be_username, require_known
 from app.users.staff.domain import NAME, NAME_RULE
 
 MOST_ITEMS = 2**31 - 1
-OPTIONAL: dict[str, Any] = {"load_default": None, "allow_none": True}
 
 
 class RoleLimitsSchema(Schema):
