@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from app.auth import guard
 from app.auth.spending import OverBudget, require_no_approval, spend
@@ -14,13 +14,10 @@ from app.core.changes import Applied, Intent
 from app.core.errors import QuartermasterError
 from app.core.operations import Key, Operation, Route
 from app.core.types import Document
-from app.http.api import Blueprint
+from app.http.api import Blueprint, View
 from app.http.intents import answer, intent, previewed_intent
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
-
-
-View = TypeVar("View", bound=Callable[..., Any])
 
 
 def execute(operation: Operation, key: Key, args: Document) -> Applied:

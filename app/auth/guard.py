@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from flask import Flask, has_request_context, request
 
@@ -27,12 +27,10 @@ from app.core.permissions import (
 )
 from app.core.types import Document
 from app.http.address import remote_address
-from app.http.api import UnguardedView
+from app.http.api import UnguardedView, View
 from app.http.path_converters import with_guids
 from app.http.tracing import CALLER
 from app.storage.limits import limits
-
-View = TypeVar("View", bound=Callable[..., Any])
 
 
 class AddressNotAllowed(Forbidden):
@@ -117,7 +115,7 @@ def identify() -> Caller:
     token = token.strip(" ")
     if token.startswith(PREFIX):
         caller = callers.get_by_key(token)
-        if caller.key and caller.key.networks and not caller.key.allows_address(remote_address()):
+        if caller.key and not caller.key.allows_address(remote_address()):
             raise AddressNotAllowed(remote_address())
     else:
         caller = callers.get(tokens.check(token))

@@ -140,8 +140,11 @@ SUBJECT = SubjectKind(
     "user",
     shape=SHAPE,
     secret={
-        **{"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
-        **{"Invitation": "Invitation", "SecondFactor": "SecondFactor"},
+        "Email": "Email",
+        "PasswordHash": "Password",
+        "Reset": "ResetCode",
+        "Invitation": "Invitation",
+        "SecondFactor": "SecondFactor",
         "OpenId": "CompanyAccount",
     },
     derived=("NameKey", "NameTails", "EmailKey", "FormerNames", "FormerEmails"),

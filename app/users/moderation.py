@@ -21,9 +21,8 @@ from app.core.permissions import RIGHTS, Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
 from app.http.examples import PLAYER, USER
-from app.http.fields import Flag, Integer, Moment, PlainText, Text
+from app.http.fields import Flag, Integer, MaskedText, Moment, Text
 from app.http.intents import LONGEST_REASON, change_response
-from app.http.masking import masked
 from app.players.store import players
 from app.users.domain import revoke_tokens
 from app.users.operations import account_operation
@@ -52,14 +51,15 @@ LONGEST_DAYS = 36_500
 
 class PenaltyArgs(Schema):
     duration = Integer(1, LONGEST_DAYS, required=True, example=7, description="In days.")
-    reason = PlainText(
+    # Masked, because it is kept for long and shown to many.
+    reason = MaskedText(
         LONGEST_REASON,
         load_default="",
         example="Selling items for money.",
         unrecorded=True,
         description="Shown to staff. Also the reason in history, unless X-Reason gives another.",
     )
-    moderator = PlainText(
+    moderator = MaskedText(
         NAME_LENGTH,
         load_default="",
         example="gamemaster",
@@ -92,11 +92,10 @@ ADMINISTERING = {Permission.USERS_MANAGE, Permission.STAFF_MANAGE}
 
 def impose(penalty: Penalty, account: Lookup, args: Document, intent: Intent) -> Applied:
     """Impose a penalty for some days. A ban also makes all tokens of the account void."""
-    by = masked(args["moderator"].strip()) or intent.origin.name
+    by = args["moderator"].strip() or intent.origin.name
     fields = {
         penalty.flag: True,
-        # Mask tokens in the reason: it is kept for long and shown to many.
-        penalty.reason: masked(args["reason"].strip()) or None,
+        penalty.reason: args["reason"].strip() or None,
         penalty.until: users.now() + timedelta(days=args["duration"]),
         penalty.by: by,
     }

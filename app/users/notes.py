@@ -24,10 +24,9 @@ from app.core.permissions import Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
 from app.http.examples import NOTE, USER, USER_ID
-from app.http.fields import Guid, Moment, Nested, PlainText, Text
+from app.http.fields import Guid, MaskedText, Moment, Nested, Text
 from app.http.intents import change_response
 from app.http.lists import CursorListArgs, CursorPageSchema, cursor_list, page_of
-from app.http.masking import masked
 from app.players.store import players
 from app.storage.paging import newest_first
 from app.users.store import users
@@ -93,7 +92,8 @@ NotePageSchema = page_of(NoteSchema, CursorPageSchema)
 
 
 class NoteArgs(Schema):
-    Text = PlainText(
+    # Masked, because it is kept for long and shown to many.
+    Text = MaskedText(
         LONGEST_NOTE,
         shortest=1,
         has_lines=True,
@@ -106,13 +106,8 @@ class NoteArgs(Schema):
 
 def prepare_note(args: Document) -> Prepared:
     caller, at = guard.caller(), changed_at(users.now(), None)
-    note = {"At": at, "UserId": caller.id, "Name": caller.name, "Text": text_of(args)}
+    note = {"At": at, "UserId": caller.id, "Name": caller.name, "Text": args["Text"].strip()}
     return Prepared(("Notes",), partial(write, note_id=str(uuid.uuid4()), note=note))
-
-
-def text_of(args: Document) -> str:
-    """Return the text of a note, with tokens masked: it is kept for long and shown to many."""
-    return masked(args["Text"].strip())
 
 
 HIDE_NOTES = Inverse(fields=("Notes",), rule=undo)
@@ -192,4 +187,4 @@ def note_response(applied: Applied, args: Document) -> Response:
     # Entries of release 0.3.0 have the id alone.
     made = told if isinstance(told, dict) else {"Id": told, "At": entry["At"]}
     by = {name: entry["By"][name] for name in ("UserId", "Name")}
-    return change_response(applied, {**made, "By": by, "Text": text_of(args)})
+    return change_response(applied, {**made, "By": by, "Text": args["Text"].strip()})

@@ -47,7 +47,7 @@ def list_user_keys(args: Document) -> Document:
 
 
 @change_route(
-    *(blp, CREATE_KEY, "", NewKeySchema, *others, lacking, KeyNameTaken("shop"), TooManyKeys())
+    blp, CREATE_KEY, "", NewKeySchema, *others, lacking, KeyNameTaken("shop"), TooManyKeys()
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
 def create_user_key(body: Document, args: Document) -> Response:
@@ -61,7 +61,13 @@ def create_user_key(body: Document, args: Document) -> Response:
 
 
 @change_route(
-    *(blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, lacking, not_found),
+    blp,
+    ROTATE_KEY,
+    "/<key_id>/rotate",
+    NewKeySchema,
+    *others,
+    lacking,
+    not_found,
     body=RotateArgs(),
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
@@ -76,7 +82,12 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
 
 
 @change_route(
-    *(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found),
+    blp,
+    REVOKE_KEY,
+    "/<key_id>",
+    RevokedKeySchema,
+    *others,
+    not_found,
     method="DELETE",
     body=None,
 )

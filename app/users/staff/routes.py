@@ -80,8 +80,14 @@ def list_all_staff() -> Document:
 
 
 @change_route(
-    *(of_staff, INVITE, "", StaffSchema),
-    *(NameTaken("newcomer"), EmailTaken("newcomer@example.com"), NO_MAIL, LACKING),
+    of_staff,
+    INVITE,
+    "",
+    StaffSchema,
+    NameTaken("newcomer"),
+    EmailTaken("newcomer@example.com"),
+    NO_MAIL,
+    LACKING,
 )
 def invite_staff(args: Document) -> Response:
     """Invite a colleague
