@@ -27,7 +27,6 @@ from app.storage.limits import limits
 from app.users.domain import (
     ResetCodes,
     WrongCode,
-    code_of,
     new_code,
     redeem_code,
     remember_code,
@@ -128,12 +127,18 @@ def mail_reset_code(key: Lookup, _: Any, intent: Intent, letter: Letter = RESET)
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
     # Only what was sent counts.
     with limits.use(not_, mails_a_day=user["_id"], mails_an_hour=user["_id"]):
-        expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
-        stored = code_of(code, expires_at)
-        rule = partial(remember_code, field=letter.field, code=stored, mailed=user)
+        rule = partial(
+            remember_code, field=letter.field, code=stored_code(code, letter), mailed=user
+        )
         mailer.send_code(user, code, letter)
         # Store the code after mailing: if the mail fails, the former code stays valid.
         return users.change(key, (letter.field, *changed), rule, intent)
+
+
+def stored_code(code: str, letter: Letter) -> Document:
+    """Return what an account keeps of a mailed code."""
+    expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
+    return {"Code": code, "ExpiresAt": expires_at, "Failures": 0}
 
 
 def redeem_reset_code(key: Lookup, args: Document, intent: Intent) -> Applied:

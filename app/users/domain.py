@@ -270,11 +270,6 @@ def require_not_staff(user: Document) -> None:
         raise SignInOfStaff
 
 
-def code_of(code: str, expires_at: datetime) -> Document:
-    """Return the stored form of a mailed code."""
-    return {"Code": code, "ExpiresAt": expires_at, "Failures": 0}
-
-
 def new_code() -> str:
     return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
 

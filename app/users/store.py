@@ -85,13 +85,12 @@ class Users(NamedDocuments):
     def get_id_by_any_name(self, key: Lookup) -> str:
         """Return the id of an account by its name, or by a former name that only it had."""
         try:
-            id_: str | None = self.get(key, "_id")["_id"]
+            return str(self.get(key, "_id")["_id"])
         except NotFound:
             had = self._documents.find({KEY_PATH: key.name_key}, ["_id"])
-            id_ = only_one("user", key.text, (user["_id"] for user in had))
-            if id_ is None:
-                raise
-        return str(id_)
+            if id_ := only_one("user", key.text, (user["_id"] for user in had)):
+                return id_
+            raise
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
         """Return some accounts whose email address begins with a text, sorted by address."""

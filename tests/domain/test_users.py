@@ -15,7 +15,6 @@ from app.users.domain import (
     ResetCodes,
     change_email,
     changed_power,
-    code_of,
     email_key,
     new_code,
     queried_power,
@@ -28,7 +27,7 @@ from tests.factories import NOW, make_user
 
 LIFETIME = 1800
 CODE = "ABCDEFGH"
-RESET = code_of(CODE, NOW + timedelta(seconds=LIFETIME))
+RESET = {"Code": CODE, "ExpiresAt": NOW + timedelta(seconds=LIFETIME), "Failures": 0}
 
 
 def with_code(**overrides):

@@ -36,11 +36,12 @@ from app.users.oauth.schemas import (
 from app.users.oauth.sign_ins import (
     REVOKE_TOKENS,
     end_sign_in,
-    end_sign_in_of_token,
     list_sign_ins,
+    owner,
     refresh,
     sign_in,
 )
+from app.users.oauth.store import refresh_tokens
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 
@@ -147,7 +148,8 @@ def revoke_token(account: Lookup, token_id: str) -> Document:
 
     Your own, or with the role `users.manage` those of any user.
     """
-    user = end_sign_in_of_token(account, token_id)
+    user = owner(account)
+    refresh_tokens.revoke_token(user, token_id)
     return {"username": user["Name"], "tokenId": token_id}
 
 

@@ -145,13 +145,6 @@ def end_sign_in(key: Lookup, chain: str) -> Document:
     return user
 
 
-def end_sign_in_of_token(key: Lookup, token: str) -> Document:
-    """End the sign-in of a refresh token, and return its account."""
-    user = owner(key)
-    refresh_tokens.revoke_token(user, token)
-    return user
-
-
 REVOKE_TOKENS = account_operation(
     "revoke-tokens",
     no_undo="a token that was revoked stays so",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -15,14 +14,12 @@ from app.core.errors import Conflict, EmailTaken, InvalidField, NameTaken
 from app.core.naming import Lookup
 from app.core.permissions import RIGHTS
 from app.core.types import Document
-from app.http.context import setting
 from app.http.tracing import request_id
 from app.users import accounts
-from app.users.accounts import reset_codes
+from app.users.accounts import reset_codes, stored_code
 from app.users.domain import (
     WrongInvitation,
     accept_invitation,
-    code_of,
 )
 from app.users.hashing import hasher
 from app.users.mail import INVITATION, mailer
@@ -71,8 +68,7 @@ def mail_invitation(args: Document, invited: tuple[str, str]) -> None:
 def add_invited(args: Document, intent: Intent, invited: tuple[str, str]) -> Applied:
     """Add the account of an invitation that was mailed."""
     id_, code = invited
-    expires_at = users.now() + timedelta(seconds=setting(INVITATION.seconds))
-    fields = {**require_invitable(args), "Invitation": code_of(code, expires_at)}
+    fields = {**require_invitable(args), "Invitation": stored_code(code, INVITATION)}
     return users.create(args["Name"], args["Email"], None, intent, id_, **fields)
 
 
