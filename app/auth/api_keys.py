@@ -63,12 +63,8 @@ def new_secret() -> str:
 
 def _checksum(text: str) -> str:
     """Return the CRC-32 of a text in base 62, by which scanners of secrets know a key."""
-    number = binascii.crc32(text.encode())
-    digits = []
-    for _ in range(CHECKSUM_LENGTH):
-        number, digit = divmod(number, len(LETTERS))
-        digits.append(LETTERS[digit])
-    return "".join(reversed(digits))
+    number, places = binascii.crc32(text.encode()), reversed(range(CHECKSUM_LENGTH))
+    return "".join(LETTERS[number // 62**place % 62] for place in places)
 
 
 def digest_of(secret: str) -> str:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from app.auth import guard
 from app.auth.spending import OverBudget, require_no_approval, spend
+from app.auth.views import View, read_route
 from app.catalogue.domain import NotInCatalogue
 from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent
 from app.core.errors import QuartermasterError
 from app.core.operations import Key, Operation, Route
 from app.core.types import Document
-from app.http.api import Blueprint, View
+from app.http.api import Blueprint
 from app.http.intents import answer, intent, previewed_intent
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
@@ -87,11 +87,11 @@ def change_route(
         view = blueprint.sends("X-History-Id")(view)
         view = blueprint.idempotent(view) if operation.takes_key else view
         view = blueprint.sends("Warning")(view) if operation.needs_object else view
-        view = blueprint.refuses(*refusals, *_own_refusals(operation))(view)
-        view = blueprint.documents_response(200, schema, **options)(view)
-        view = blueprint.arguments(body)(view) if body else view
-        route: Callable[[View], View] = blueprint.route(path, methods=[method])
-        return route(guard.required(*needs)(view))
+        refuses = (*refusals, *_own_refusals(operation))
+        # All else is declared as for a view without an operation.
+        return read_route(
+            blueprint, path, schema, *needs, args=body, method=method, refuses=refuses, **options
+        )(view)
 
     def respond(args: Document | None = None, **path: Key) -> Any:
         return answer(execute(operation, next(iter(path.values()), None), args or {}))
