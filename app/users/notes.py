@@ -110,9 +110,6 @@ def prepare_note(args: Document) -> Prepared:
     return Prepared(("Notes",), partial(write, note_id=str(uuid.uuid4()), note=note))
 
 
-HIDE_NOTES = Inverse(fields=("Notes",), rule=undo)
-
-
 def _operation(subject: str, store: Any, *needs: Need) -> Operation:
     return Operation(
         name="note",
@@ -121,7 +118,7 @@ def _operation(subject: str, store: Any, *needs: Need) -> Operation:
         arguments=NoteArgs(),
         store=store,
         prepare=prepare_note,
-        inverse=HIDE_NOTES,
+        inverse=Inverse(fields=("Notes",), rule=undo),
         moves=no_items,
         sentence="Note written",
         notice="Wrote a note on {whom}.",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from app.core.changes import Applied, Intent
+from app.core.changes import Applied, Intent, Origin
 from app.core.naming import Lookup
 from app.core.operations import NotUndoable, Operation, no_items
 from app.core.permissions import RIGHTS, Permission
 from app.core.types import Document
+from app.http.tracing import request_id
 from app.users import accounts, domain
 from app.users.domain import rename
 from app.users.hashing import hasher
@@ -35,6 +36,13 @@ def account_operation(name: str, *, no_undo: str, **declared: Any) -> Operation:
     }
     undo = NotUndoable(no_undo)
     return Operation(name=name, inverse=undo, moves=no_items, **{**facts, **declared})
+
+
+def intent_at_sign_in(
+    operation: Operation, user_id: str | None, name: str, via: str = "console"
+) -> Intent:
+    """Return the intent of a change that somebody makes who is not signed in yet."""
+    return Intent(operation.name, Origin(user_id, name, via, request_id()))
 
 
 def register(_: Any, args: Document, intent: Intent) -> Applied:

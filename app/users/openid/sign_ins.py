@@ -8,10 +8,8 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from app.core.changes import Intent, Origin
 from app.core.errors import EmailTaken, NameTaken
 from app.core.naming import Lookup
-from app.core.operations import Operation
 from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http import tracing
@@ -30,7 +28,7 @@ from app.users.openid.domain import (
     set_group_roles,
     verified_address,
 )
-from app.users.operations import account_operation
+from app.users.operations import account_operation, intent_at_sign_in
 from app.users.staff.domain import LastAdministrator
 from app.users.staff.store import roles, staff
 from app.users.store import users
@@ -80,7 +78,7 @@ def sign_in(claims: Document) -> Document:
     tracing.note(user=tracing.loggable_name(user["Name"]))
     if user.get("GroupRoles", []) != held:
         rule = partial(set_group_roles, roles=held)
-        meant = _intent(SET_GROUP_ROLES, user["_id"], user["Name"])
+        meant = intent_at_sign_in(SET_GROUP_ROLES, user["_id"], user["Name"])
         try:
             staff.change(Lookup.parse(user["_id"]), (*RIGHTS, "Reset"), rule, meant)
             user["GroupRoles"] = held
@@ -98,7 +96,7 @@ def _create(own: Document, claims: Document, held: list[str]) -> Document:
         raise SignInRefused(NO_GROUP)
     email = verified_address(claims)
     for name in names_for(claims):
-        meant = _intent(CREATE_BY_COMPANY, None, name)
+        meant = intent_at_sign_in(CREATE_BY_COMPANY, None, name)
         try:
             users.create(name, email, None, meant, OpenId=own, GroupRoles=held)
         except NameTaken:
@@ -110,8 +108,3 @@ def _create(own: Document, claims: Document, held: list[str]) -> Document:
     if user is None:
         raise SignInRefused(ADDRESS_IN_USE.format(own["Subject"]))
     return user
-
-
-def _intent(operation: Operation, user_id: str | None, name: str) -> Intent:
-    origin = Origin(user_id, name, "console", tracing.request_id())
-    return Intent(operation.name, origin)

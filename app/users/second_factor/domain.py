@@ -85,7 +85,7 @@ def set_up(
         raise HasFactor
     factor = {
         "Secret": cipher.seal(FIELD, secret),
-        "LastStep": _step_of(secret, _plain(code), now, 0),
+        "LastStep": _step_of(secret, code, now, 0),
         "RecoveryCodes": [*map(_digest, recovery)],
         "Since": now,
     }
@@ -102,7 +102,7 @@ def use_code(user: Document, *, code: str, now: datetime, cipher: Any) -> Change
         left = [other for other in factor["RecoveryCodes"] if other != digest]
         return Change({FIELD: {**factor, "RecoveryCodes": left}}, None)
     (secret,) = cipher.unseal(FIELD, factor["Secret"])
-    step = _step_of(secret, _plain(code), now, factor["LastStep"])
+    step = _step_of(secret, code, now, factor["LastStep"])
     # Sealing it again encrypts it with the current key.
     used = {**factor, "LastStep": step, "Secret": cipher.seal(FIELD, secret)}
     return Change({FIELD: used}, None, has_entry=False)
@@ -150,7 +150,7 @@ def _step_of(secret: str, code: str, now: datetime, last: int) -> int:
     """Return the step of a code: a later one than the last that was used."""
     app, current = TOTP(secret, interval=STEP_SECONDS), int(now.timestamp()) // STEP_SECONDS
     near = range(current - DRIFT, current + DRIFT + 1)
-    steps = [step for step in near if strings_equal(app.generate_otp(step), code)]
+    steps = [step for step in near if strings_equal(app.generate_otp(step), _plain(code))]
     if not steps:
         raise CodeRefused(WRONG)
     if steps[-1] <= last:

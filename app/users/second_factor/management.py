@@ -12,18 +12,17 @@ import pyotp
 
 from app.auth import guard
 from app.auth.guesses import Guess, attempt, guess_by_address
-from app.core.changes import Applied, Change, Intent, Origin
+from app.core.changes import Applied, Change, Intent
 from app.core.errors import Unavailable
 from app.core.naming import Lookup, email_as_sent
 from app.core.operations import Operation
 from app.core.permissions import RIGHTS, KeyAccess, Permission
 from app.core.types import Document
 from app.http.context import setting
-from app.http.tracing import request_id
 from app.storage.transactions import after_commit
 from app.users.domain import require_not_staff
 from app.users.mail import mailer
-from app.users.operations import account_operation
+from app.users.operations import account_operation, intent_at_sign_in
 from app.users.schemas import ResetSignInArgs
 from app.users.second_factor import domain
 from app.users.second_factor.domain import READS, OwnSignIn, new_recovery_codes
@@ -32,7 +31,6 @@ from app.users.store import ADDRESS, users
 
 log = logging.getLogger("quartermaster")
 
-USED_CODE = "use-recovery-code"
 # How long a page with a new secret may wait for its first code.
 SET_UP_SECONDS = 3600
 TOO_OLD = "This page is too old: scan the QR code again, and type the code of the new entry."
@@ -87,7 +85,7 @@ def use_code(user: Document, code: str, via: str, guess: Guess | None = None) ->
 
     Each works once, on whatever worker. Every guess is counted.
     """
-    meant = Intent(USED_CODE, Origin(user["_id"], user["Name"], via, request_id()))
+    meant = intent_at_sign_in(USE_RECOVERY_CODE, user["_id"], user["Name"], via)
     return _change_by_code(user["_id"], code, domain.use_code, meant, guess).entry is not None
 
 
@@ -167,7 +165,7 @@ RENEW_RECOVERY_CODES = _by_code(
     "renew-recovery-codes", "New recovery codes made", "the former ones are not kept"
 )
 USE_RECOVERY_CODE = _by_code(
-    USED_CODE, "Recovery code used to sign in", "a recovery code works once"
+    "use-recovery-code", "Recovery code used to sign in", "a recovery code works once"
 )
 RESET_FACTOR = account_operation(
     "reset-second-factor",

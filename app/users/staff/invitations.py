@@ -9,12 +9,11 @@ from typing import Any
 
 from app.auth import guard
 from app.auth.guesses import guess_by_address, unknown_account
-from app.core.changes import Applied, Intent, Origin
+from app.core.changes import Applied, Intent
 from app.core.errors import Conflict, EmailTaken, InvalidField, NameTaken
 from app.core.naming import Lookup
 from app.core.permissions import RIGHTS
 from app.core.types import Document
-from app.http.tracing import request_id
 from app.users import accounts
 from app.users.accounts import reset_codes, stored_code
 from app.users.domain import (
@@ -23,7 +22,7 @@ from app.users.domain import (
 )
 from app.users.hashing import hasher
 from app.users.mail import INVITATION, mailer
-from app.users.operations import RESET_PASSWORD
+from app.users.operations import RESET_PASSWORD, intent_at_sign_in
 from app.users.staff import domain
 from app.users.staff.store import roles
 from app.users.store import PASSWORD, users
@@ -101,9 +100,9 @@ def accept(invitation: str, sha256: str) -> None:
         user = users.get_many([key.id], "Name").get(key.id) if key.id else None
         if user is None:
             raise WrongInvitation
-        origin = Origin(user["_id"], user["Name"], "console", request_id())
+        meant = intent_at_sign_in(RESET_PASSWORD, user["_id"], user["Name"])
         make_hash = partial(hasher.hash, sha256)
         rule = partial(accept_invitation, code=code, now=users.now(), make_hash=make_hash)
-        applied = users.change(key, PASSWORD, rule, Intent(RESET_PASSWORD.name, origin))
+        applied = users.change(key, PASSWORD, rule, meant)
         if not applied.answer:
             raise WrongInvitation
