@@ -88,30 +88,29 @@ class Mailer:
 
     def __init__(self, app: Flask, limiter: Limiter) -> None:
         self._mail = Mail(app)
-        self._config = app.config
         self._limiter = limiter
 
     @property
     def outbox(self) -> Path | None:
         """The folder that gets the mails; None if a mail server does."""
-        return None if self._config["MAIL_SERVER"] else Path(self._config["DATA_DIR"]) / "outbox"
+        return None if setting("MAIL_SERVER") else Path(setting("DATA_DIR")) / "outbox"
 
     def send_code(self, user: Document, code: str, letter: Letter = RESET) -> None:
         """Send a code that resets a password, or that accepts an invitation."""
-        minutes = max(1, self._config[letter.seconds] // 60)
+        minutes = max(1, setting(letter.seconds) // 60)
         facts = {"code": code, "minutes": minutes, "days": max(1, minutes // 1440)}
         if letter is INVITATION:
             # Browsers do not send a fragment, so no log contains the code.
             facts["link"] = self.link(f"invitation#{user['_id']}.{code}", letter.noun)
-        facts["game"] = self._config["GAME_NAME"]
-        subject, template = self._config[letter.subject], letter.field.lower()
+        facts["game"] = setting("GAME_NAME")
+        subject, template = setting(letter.subject), letter.field.lower()
         self.send(subject, template, user["Name"], user["Email"], letter.noun, **facts)
 
     def link(self, path: str, noun: str = "The mail") -> str:
         """Return the address of a page of the console, for a mail with this noun."""
-        address = self._config["PUBLIC_URL"]
+        address = setting("PUBLIC_URL")
         if not address:
-            if self._config["ENV"] == "production" or not has_request_context():
+            if setting("ENV") == "production" or not has_request_context():
                 raise PublicUrlNotSet(noun)
             address = request.host_url.rstrip("/")
         return f"{address}/console/{path}"
@@ -131,7 +130,7 @@ class Mailer:
             for key, fact in {"name": name, **facts}.items():
                 is_text = isinstance(fact, str)
                 facts[key] = "".join(filter(str.isprintable, fact)) if is_text else fact
-            sender = self._config["MAIL_DEFAULT_SENDER"]
+            sender = setting("MAIL_DEFAULT_SENDER")
             _, address = parseaddr(sender)
             message = Message(
                 subject,
@@ -145,7 +144,7 @@ class Mailer:
             try:
                 if self.outbox is None:
                     self._send(message)
-                elif self._config["ENV"] == "production":
+                elif setting("ENV") == "production":
                     raise MailNotConfigured(noun)
                 else:
                     why = "it could not be written to the outbox"

@@ -32,10 +32,11 @@ def account_operation(name: str, *, no_undo: str, **declared: Any) -> Operation:
         "subject": "user",
         "needs": (Permission.USERS_CHANGE,),
         "arguments": None,
+        "inverse": NotUndoable(no_undo),
+        "moves": no_items,
         "takes_key": False,
     }
-    undo = NotUndoable(no_undo)
-    return Operation(name=name, inverse=undo, moves=no_items, **{**facts, **declared})
+    return Operation(name=name, **{**facts, **declared})
 
 
 def intent_at_sign_in(

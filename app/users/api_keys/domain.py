@@ -70,9 +70,7 @@ def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
 
 def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
     """Return the keys of an account as its owner sees them, the newest first."""
-    records = [
-        _public_key(id_, key, now, used_today.get(id_, 0)) for id_, key in keys_of(user).items()
-    ]
+    records = [_public_key(id_, key, now, used_today[id_]) for id_, key in keys_of(user).items()]
     return sorted(records, key=lambda key: (key["CreatedAt"], key["Id"]), reverse=True)
 
 

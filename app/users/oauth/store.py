@@ -110,13 +110,14 @@ class RefreshTokens:
         self, user_id: str, password_version: int, seconds: int, browser: str, **about: Any
     ) -> Issued:
         """Start a console session with this lifetime."""
-        about = {"IsSession": True, "Browser": browser, "Method": "password", **about}
+        about |= {"IsSession": True, "Browser": browser}
         expires_at = self._clock.now() + timedelta(seconds=seconds)
         return self.issue(user_id, password_version, ExpiresAt=expires_at, **about)
 
     def session(self, token: str) -> Session | None:
-        found = self._tokens.find_one({"_id": _hash(token)})
-        if not found or not found.get("IsSession") or found["ExpiresAt"] <= self._clock.now():
+        in_force = {"IsSession": True, "ExpiresAt": {"$gt": self._clock.now()}}
+        found = self._tokens.find_one({"_id": _hash(token), **in_force})
+        if found is None:
             return None
         proved_at = found.get("ProvedAt") or found["BeganAt"]
         is_company = found.get("Method") == "openid"
@@ -194,8 +195,10 @@ class RefreshTokens:
         """
 
         def exchange() -> Issued | None:
-            found, now = self._tokens.find_one({"_id": _hash(token)}), self._clock.now()
-            if found is None or found["ExpiresAt"] <= now or found.get("IsSession"):
+            now = self._clock.now()
+            in_force = {"IsSession": {"$ne": True}, "ExpiresAt": {"$gt": now}}
+            found = self._tokens.find_one({"_id": _hash(token), **in_force})
+            if found is None:
                 return None
             chain = found["Chain"]
             if found["Used"]:
