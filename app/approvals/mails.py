@@ -59,7 +59,7 @@ def _send(request: Document, template: str, about: str, people: Iterable[Documen
     subject = f"{setting('GAME_NAME')}: {about}"
     try:
         for user in people:
-            mailer.send(subject, template, user["Name"], user["Email"], **facts)
+            mailer.send(subject, template, user, **facts)
     except Unavailable as error:
         log.warning("A mail about a request was not sent: %s", error.__cause__ or error)
 

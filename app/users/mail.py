@@ -104,7 +104,7 @@ class Mailer:
             facts["link"] = self.link(f"invitation#{user['_id']}.{code}", letter.noun)
         facts["game"] = setting("GAME_NAME")
         subject, template = setting(letter.subject), letter.field.lower()
-        self.send(subject, template, user["Name"], user["Email"], letter.noun, **facts)
+        self.send(subject, template, user, letter.noun, **facts)
 
     def link(self, path: str, noun: str = "The mail") -> str:
         """Return the address of a page of the console, for a mail with this noun."""
@@ -119,15 +119,14 @@ class Mailer:
         self,
         subject: str,
         template: str,
-        name: str,
-        email: str,
+        user: Document,
         noun: str = "The mail",
         **facts: Any,
     ) -> None:
         """Send a mail, or raise MailNotSent."""
         with metrics.MAILS.labels("failed").count_exceptions():
             # A name from the game may contain line breaks, which could forge lines of the mail.
-            for key, fact in {"name": name, **facts}.items():
+            for key, fact in {"name": user["Name"], **facts}.items():
                 is_text = isinstance(fact, str)
                 facts[key] = "".join(filter(str.isprintable, fact)) if is_text else fact
             sender = setting("MAIL_DEFAULT_SENDER")
@@ -135,7 +134,7 @@ class Mailer:
             message = Message(
                 subject,
                 # Flask-Mail would encode domains with IDNA 2003, which may yield other domains.
-                recipients=[email_as_sent(email)],
+                recipients=[email_as_sent(user["Email"])],
                 body=render_template(f"{template}.txt", **facts),
                 html=render_template(f"{template}.html", **facts),
                 sender=sender.replace(address, email_as_sent(address) or address),
@@ -148,7 +147,7 @@ class Mailer:
                     raise MailNotConfigured(noun)
                 else:
                     why = "it could not be written to the outbox"
-                    self._write(self.outbox, message, name)
+                    self._write(self.outbox, message, user["Name"])
             except (OSError, ValueError, BadHeaderError) as error:
                 raise MailNotSent(f"{noun} could not be sent: {why}.") from error
         metrics.MAILS.labels("sent").inc()

@@ -94,12 +94,12 @@ def _change(
     account = users.get(owner, "Name", "Keys")
 
     def rule(user: Document) -> Change:
-        keys = keys_of(user)
+        keys = {**keys_of(user)}
         if key_id not in keys:
             raise NotOwned("key", account["Name"])
-        left = {id_: key for id_, key in keys.items() if id_ != key_id}
-        changed = change(account["_id"], keys[key_id])
-        return with_keys({**left, key_id: changed} if changed else left, key_id)
+        if changed := change(account["_id"], keys.pop(key_id)):
+            keys[key_id] = changed
+        return with_keys(keys, key_id)
 
     # History also records the name of the key, by which people recognise it.
     name = keys_of(account).get(key_id, {}).get("Name")

@@ -142,7 +142,7 @@ def _tell_owner(user: Document, what: str, template: str, **facts: Any) -> bool:
         return False
     subject = f"Your {what} for {setting('GAME_NAME')} was reset"
     try:
-        mailer.send(subject, template, user["Name"], user["Email"], **facts)
+        mailer.send(subject, template, user, **facts)
     except Unavailable as error:
         log.warning("The mail about a reset %s was not sent: %s", what, error.__cause__ or error)
         return False

@@ -58,11 +58,7 @@ def missing_power_role(db: Database[Document], name: str) -> str | None:
 class Roles(Changes):
     """The named roles, and who manages staff. A shipped role is stored when it is first changed."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        ways_in: Sequence[str] = WAYS_IN,
-    ) -> None:
+    def __init__(self, storage: Storage, ways_in: Sequence[str]) -> None:
         super().__init__(storage, SUBJECT)
         self.ways_in = ways_in
         self._users = storage.db["users"]
