@@ -134,7 +134,8 @@ class RequestScope:
         self.request_id = request_id
         self._database = database
         self._is_at_database = False
-        self._elsewhere: set[Limiter] = set()
+        # Their ids: a response body is closed where a proxy of a limiter has no hash any more.
+        self._elsewhere: set[int] = set()
         self._timeout = ExitStack()
 
     def __enter__(self) -> None:
@@ -165,7 +166,7 @@ class RequestScope:
     @contextmanager
     def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
         """Hold a place for other work, and give the database place back meanwhile."""
-        if limiter in self._elsewhere:
+        if id(limiter) in self._elsewhere:
             try:
                 yield
             finally:
@@ -175,11 +176,11 @@ class RequestScope:
         was_at_database = self.leave_database()
         try:
             with limiter.place(holder, self.arrived_at):
-                self._elsewhere.add(limiter)
+                self._elsewhere.add(id(limiter))
                 self.renew()
                 yield
         finally:
-            self._elsewhere.discard(limiter)
+            self._elsewhere.discard(id(limiter))
             # A response body may hold a place longer than its request lasts.
             if was_at_database and _current.get() is self:
                 self.enter_database(monotonic())
