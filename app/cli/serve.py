@@ -36,10 +36,11 @@ def serve(host: str | None, port: int | None, workers: int | None, server: str, 
     Without QM_MONGODB_URI, development starts an embedded MongoDB with its data in QM_DATA_DIR.
     """
     settings = _settings(HOST=host, PORT=port, WORKERS=workers, demo=demo)
-    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
+    handler = logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
     with ExitStack() as stack:
         startup.wait_for_address(settings)
         storage = stack.enter_context(closing(Storage(settings)))
+        handler.addFilter(storage.outage)
         preparation.share_readiness()
         startup.prepare_database(storage, settings, demo)
         # Fails once, with a readable message, instead of in every worker.

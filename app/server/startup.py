@@ -11,14 +11,14 @@ import logging
 import os
 import socket
 import time
+from contextlib import suppress
+from functools import partial
 
 from app.core.errors import QuartermasterError
 from app.database import COLLECTIONS
 from app.maintenance.demo.world import World, prepare_demo
 from app.storage.client import Storage
-from app.storage.errors import DatabaseError, describe, explain, is_forbidden, reason
-from app.storage.schema import preparation
-from app.storage.schema.collections import init_database
+from app.storage.schema.preparation import NOT_YET, Preparation
 from app.storage.schema.upgrade import UnfitDatabase
 from app.users.passwords import Passwords
 from app.users.staff.store import missing_power_role
@@ -44,8 +44,13 @@ def wait_for_address(settings: Settings) -> None:
 
 
 def _listen_fault(settings: Settings) -> str | None:
-    if settings.SOCKET:
-        return _unix_socket_fault(settings.SOCKET)
+    if path := settings.SOCKET:
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.connect(path)
+            # gunicorn would take the path from it.
+            choice = "Choose another path with QM_SOCKET."
+            return f"Cannot listen on {path}: another program uses it. {choice}"
+        return None
     host, port = settings.HOST, settings.PORT
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         # As gunicorn does: connections in TIME_WAIT do not block an address.
@@ -61,41 +66,21 @@ def _listen_fault(settings: Settings) -> str | None:
     return None
 
 
-def _unix_socket_fault(path: str) -> str | None:
-    """Return whether another program listens: gunicorn would take the path from it."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(path)
-        except OSError:
-            return None
-    return f"Cannot listen on {path}: another program uses it. Choose another path with QM_SOCKET."
-
-
 def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     """Prepare the database, or leave that to the workers, which respond with 503 until it is ready.
 
     Exiting instead would cause a restart loop: systemd would start the program again each time.
     """
+    find_fault = partial(missing_power_role, storage.db, settings.POWER_ROLE)
     try:
-        init_database(storage.db, COLLECTIONS)
-        fault = missing_power_role(storage.db, settings.POWER_ROLE)
+        fault = Preparation(storage, COLLECTIONS, find_fault=find_fault).prepare()
     except UnfitDatabase as error:
         log.error("The workers answer 503 until this is fixed: %s", error)
         return
-    except DatabaseError as error:
-        if is_forbidden(error):
-            log.warning(
-                "The database was not prepared; the workers check whether they can serve it: %s.",
-                reason(error),
-            )
-        elif explain(error):
-            log.warning("%s The workers will prepare it.", describe(error))
-        else:
-            raise
+    if fault == NOT_YET:
         return
     if fault:
         raise SettingsError(fault)
-    preparation.note_ready()
     if demo:
         passwords = Passwords(
             settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM

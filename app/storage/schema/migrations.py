@@ -46,12 +46,10 @@ class DatabaseTooOld(UpgradeRefused):
 class DatabaseTooNew(UnfitDatabase):
     """A newer release has migrated the database to a schema that this one does not support."""
 
-    def __init__(self, name: str, version: int) -> None:
-        super().__init__(
-            f"The database '{name}' is at SchemaVersion {version}, and this program knows none "
-            f"above {CURRENT}: run the newer program, or restore a backup from before it."
-        )
-        self.version = version
+    sentence = (
+        "The database '{name}' is at SchemaVersion {version}, and this program knows none above "
+        "{known}: run the newer program, or restore a backup from before it."
+    )
 
 
 def find_rows_by_words(db: Database[Document]) -> None:
@@ -88,7 +86,7 @@ def refuse_newer(db: Database[Document]) -> int:
     """Return the SchemaVersion of a database, or raise DatabaseTooNew."""
     version = version_of(db)
     if version > CURRENT:
-        raise DatabaseTooNew(db.name, version)
+        raise DatabaseTooNew(db.name, version, CURRENT)
     return version
 
 

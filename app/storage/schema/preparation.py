@@ -30,14 +30,11 @@ log = logging.getLogger("quartermaster")
 PAUSE_SECONDS = 1.0
 # Many times longer than detecting that a database is already prepared.
 FIRST_TRY_SECONDS = 2.0
+NOT_YET = "The database is not prepared yet."
 NOT_PREPARED = "The database could not be prepared; the log says why."
 NEEDS_DB_INIT = (
     "The database is older than this program, whose account may not migrate it: run quartermaster "
     "db init with another account."
-)
-SERVES_ON = (
-    "A newer program has raised the database to SchemaVersion %d, above the %d of this one, "
-    "which serves on until it is replaced."
 )
 
 # A byte of shared memory, set once any worker of this master was ready; None in other programs.
@@ -84,7 +81,7 @@ class Preparation:
         Wait briefly for the first try: a worker accepts requests when this returns, and should be
         ready by then. Do not wait longer if the database is unavailable or has to be migrated.
         """
-        self._fault = "The database is not prepared yet."
+        self._fault = NOT_YET
         metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
         threading.Thread(target=self._run, name="preparation", daemon=True).start()
         self._was_tried.wait(FIRST_TRY_SECONDS)
@@ -104,7 +101,7 @@ class Preparation:
             before = self._fault
             try:
                 if before:
-                    self._fault = self._prepare()
+                    self._fault = self.prepare()
                 else:
                     with suppress(ConnectionFailure, OperationFailure):  # requests notice
                         migrations.refuse_unfinished_restore(self._storage.db)
@@ -122,8 +119,8 @@ class Preparation:
                 log.error("This worker is not ready: %s", self._fault)
             time.sleep(self._pause)
 
-    def _prepare(self) -> str | None:
-        """Prepare the database; return why the worker is not ready, or None."""
+    def prepare(self) -> str | None:
+        """Prepare the database; return why it cannot be served, or None."""
         version = 0
         try:
             version = migrations.version_of(self._storage.db)
@@ -133,7 +130,7 @@ class Preparation:
         except migrations.DatabaseTooNew as error:
             if _was_ready is None or not _was_ready[0]:
                 raise
-            log.warning(SERVES_ON, error.version, migrations.CURRENT)
+            log.warning("%s It serves on until it is replaced.", error)
             return None
         except PyMongoError as error:
             if not is_forbidden(error):
@@ -141,7 +138,7 @@ class Preparation:
                     raise
                 if isinstance(error, ConnectionFailure):
                     log.warning("The database cannot be prepared yet: %s", error)
-                return self._fault
+                return NOT_YET
             if version < migrations.CURRENT:
                 raise UnfitDatabase(NEEDS_DB_INIT) from error
             log.warning(
