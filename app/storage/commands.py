@@ -5,7 +5,7 @@ MongoDB shows the id in its log and profiler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -60,25 +60,3 @@ WRITES = (
 # find_one and the other methods call one of these.
 for name in (*READS, *WRITES):
     setattr(OurCollection, name, _completed(name, name in WRITES))
-
-
-def read_one(
-    collection: Collection[Document], where: Document, fields: Mapping[str, Any]
-) -> Document | None:
-    """Return what ``find_one`` returns, in three quarters of its time; for transactions.
-
-    It creates no cursor, and it is not retried: the whole transaction is.
-    """
-    transaction = current_transaction()
-    if transaction is None or transaction.session is None:
-        return collection.find_one(where, fields)
-    command = {"find": collection.name, "filter": where, "projection": fields, "limit": 1}
-    if request_id := current_request_id():
-        command["comment"] = request_id
-    answer = collection.database.command(
-        {**command, "singleBatch": True},
-        session=transaction.session,
-        codec_options=collection.codec_options,
-    )
-    found: list[Document] = answer["cursor"]["firstBatch"]
-    return found[0] if found else None

@@ -16,7 +16,6 @@ from pymongo.read_preferences import ReadPreference
 from app.core.changes import Applied, Intent
 from app.core.errors import AlreadyUndone, KeyReused, NotFound, QuartermasterError
 from app.core.types import Document
-from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import history_document
@@ -88,9 +87,7 @@ class Entries:
         same = {"IdempotencyKey": key, "Subject.Kind": kind}
         if id_ is not None:
             same["Subject.Id"] = id_
-        # Most keys are new, and to look for one entry costs less.
-        is_known = read_one(self._history, same, {"_id": 1})
-        return list(self._history.find(same, REPLAYED)) if is_known else []
+        return list(self._history.find(same, REPLAYED))
 
     def with_keys(self, keys: Iterable[str]) -> Sequence[Document]:
         """Return the entries of changes that were made with one of these Idempotency-Keys."""
