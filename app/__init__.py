@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Flask
 
 import config
@@ -11,6 +13,7 @@ from app.batches import routes as batches_routes
 from app.catalogue import routes as objects_routes
 from app.compatibility import views as compatible
 from app.console import routes as console_routes
+from app.core.limits import RequestScope
 from app.game import events as events_routes
 from app.game import routes as game_routes
 from app.game.actions import routes as actions_routes
@@ -91,7 +94,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.wsgi_app = RequestTracing(  # type: ignore[method-assign] # as Flask documents it
-        app.wsgi_app, app.extensions[SERVICES][Storage].request_scope
+        app.wsgi_app, partial(RequestScope, app.extensions[SERVICES][Storage].places)
     )
     address.register(app, app.config["TRUSTED_PROXIES"])
     cors.register(app, app.config["CORS_ORIGINS"])

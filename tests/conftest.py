@@ -16,9 +16,9 @@ from app.batches.running import BatchWorker
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.privacy.store import Erasures
-from app.server.resources import raise_open_files
 from app.services import add_services
 from app.storage.client import Storage
+from app.storage.embedded import raise_open_files
 from app.storage.schema.collections import init_database
 from tests import mongod, orphans, tiers
 from tests.applications import Applications, empty, service

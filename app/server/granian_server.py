@@ -7,6 +7,7 @@ from typing import Any
 
 from app.core.errors import QuartermasterError
 from app.server import resources
+from app.storage.embedded import raise_open_files
 from config.base import Settings
 
 
@@ -18,7 +19,7 @@ def run(settings: Settings) -> None:
         raise QuartermasterError(
             "Granian is not installed: pip install 'quartermaster[granian]'."
         ) from None
-    resources.raise_open_files()
+    raise_open_files()
     folder = resources.make_metrics_folder()
     try:
         Granian("wsgi:app", **_options(settings)).serve()

@@ -14,6 +14,7 @@ from gunicorn.glogging import Logger
 from prometheus_client.multiprocess import mark_process_dead
 
 from app.server import resources
+from app.storage.embedded import raise_open_files
 
 # gunicorn's warning about an invalid request: the reason, followed by the invalid part.
 _REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
@@ -44,7 +45,7 @@ class GunicornServer(BaseApplication):
 
 
 def on_starting(server: Any) -> None:
-    resources.raise_open_files()
+    raise_open_files()
     server.metrics_folder = resources.make_metrics_folder()
 
 

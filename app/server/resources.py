@@ -1,11 +1,9 @@
-"""System resources of the server processes: open files, memory, and a metrics folder."""
+"""System resources of the server processes: memory and a metrics folder."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-import resource
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,14 +13,6 @@ import config
 # Parameters of mallopt, and their values.
 M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1024 * 1024
 M_ARENA_MAX, MOST_HEAPS = -8, 2
-
-
-def raise_open_files() -> None:
-    """Raise the soft limit of open files, also for forked processes, to the hard limit."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Some systems report a hard limit that cannot be set.
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def save_memory() -> None:

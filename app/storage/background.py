@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import random
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -67,14 +66,13 @@ class Background:
 class Chores(Background):
     """Finishes every few seconds, one chore after another, what workers that died left behind."""
 
+    pause = 5.0
+
     def __init__(
         self, chores: Sequence[Callable[[], object]], is_ready: Callable[[], bool]
     ) -> None:
         super().__init__(is_ready)
         self._chores = chores
-        # Jitter, so that the workers do not look at the same time. A separate generator: using the
-        # shared one would disturb code that has seeded it.
-        self.pause = random.Random().uniform(4.0, 6.0)  # nosec B311 # noqa: S311 (no secret)
 
     def step(self) -> None:
         for chore in self._chores:

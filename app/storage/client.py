@@ -17,7 +17,7 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
 from app.core.errors import QuartermasterError, Unavailable
-from app.core.limits import DatabasePlaces, RequestScope
+from app.core.limits import DatabasePlaces
 from app.core.naming import Lookup
 from app.core.services import current
 from app.core.types import Document
@@ -90,10 +90,6 @@ class Storage:
             self.client.start_session(snapshot=True) as session,
         ):
             yield session
-
-    def request_scope(self, arrived_at: float, request_id: str = "") -> RequestScope:
-        """Return the scope of a request, given its monotonic arrival time and its id."""
-        return RequestScope(self.places, arrived_at, request_id)
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""
@@ -178,12 +174,7 @@ def _client(uri: str, settings: Settings, outage: Outage) -> MongoClient[Documen
 
 
 def _mock_client() -> MongoClient[Document]:
-    try:
-        import mongomock
-    except ImportError:
-        raise QuartermasterError(
-            "QM_MONGODB_URI is mongomock://, which is for tests: pip install mongomock."
-        ) from None
+    import mongomock  # for tests
 
     client: MongoClient[Document] = mongomock.MongoClient(tz_aware=True)
     return client

@@ -136,6 +136,7 @@ def is_running(folder: Path) -> bool:
 
 
 def raise_open_files() -> None:
+    """Raise the soft limit of open files, also for forked processes, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # macOS refuses an unlimited value
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -22,7 +22,7 @@ from app.batches.running import MOST_AT_ONCE, BatchWorker
 from app.batches.store import Batches
 from app.core.changes import Origin
 from app.core.errors import Busy, Damaged, TooLarge
-from app.core.limits import at_database
+from app.core.limits import RequestScope, at_database
 from app.players.store import Players
 from app.storage.client import Storage
 from tests.applications import service
@@ -436,7 +436,7 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
 
 def test_a_request_at_the_database_is_seen(app, world, db):
     storage = service(app, Storage)
-    with storage.request_scope(monotonic()):
+    with RequestScope(storage.places, monotonic()):
         with at_database():
             assert storage.places.in_use == 1
         assert storage.places.in_use == 0
