@@ -118,9 +118,6 @@ class NoRoom(Conflict):
     """There is no room for all of it, so nothing was given."""
 
     sentence = "The {inventory_has} no room for {left} of {quantity} of the item {item}."
-    left: int
-    quantity: int
-    item: str
 
 
 class NotEnoughItems(Conflict):

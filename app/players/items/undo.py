@@ -17,7 +17,6 @@ from app.players.items.domain import (
     BagNotEmpty,
     Held,
     LimitsOf,
-    NoRoom,
     bag_of,
     fill,
     holds,
@@ -36,15 +35,19 @@ class Spent(Conflict):
 
     code = "ITEMS_SPENT"
     sentence = "The player has {held} of the item {item} left, but {wanted} were given."
-    held: int
-    item: str
-    wanted: int
 
 
 class BagIsElsewhere(Conflict):
     """A bag was taken, and only the game knows whether somebody else has it now."""
 
     sentence = "The bag {bag} may belong to somebody else by now and cannot be given back."
+
+
+class Fault(NamedTuple):
+    """Why a change cannot be undone as a whole, and what an undo in part leaves undone."""
+
+    refusal: Conflict
+    warning: str
 
 
 class Move(NamedTuple):
@@ -81,7 +84,7 @@ def undo(
     moves = moves_of(changes)
     came = [move for move in moves if move.quantity > 0]
     went = [move for move in moves if move.quantity < 0]
-    faults: list[Spent | NoRoom] = []
+    faults: list[Fault] = []
     for mark in dict.fromkeys(mark_of(move.held) for move in came):
         of_mark = [move for move in came if mark_of(move.held) == mark]
         faults += _take_back(slots, of_mark, is_filled)
@@ -89,17 +92,8 @@ def undo(
     # To give back all that was removed, but take back only a part of what was added, makes items.
     may_be_partial = is_partial and not (came and went)
     if faults and not (may_be_partial and any(slots[name] != player[name] for name in CONTAINERS)):
-        raise faults[0]
-    return Change(slots, None, warning=" ".join(map(_missing, faults)) or None)
-
-
-def _missing(fault: Spent | NoRoom) -> str:
-    """Return what a partial undo leaves undone."""
-    if isinstance(fault, Spent):
-        left = f"{fault.wanted - fault.held} of {fault.wanted} of the item {fault.item}"
-        return f"{left} cannot be taken back: the player no longer has them."
-    left = f"{fault.left} of {fault.quantity} of the item {fault.item}"
-    return f"{left} cannot be given back: there is no room."
+        raise faults[0].refusal
+    return Change(slots, None, warning=" ".join(fault.warning for fault in faults) or None)
 
 
 def quantities(changes: list[Document]) -> dict[str, int]:
@@ -128,10 +122,10 @@ def moves_of(changes: list[Document]) -> list[Move]:
 
 def _take_back(
     slots: dict[str, Document], came: list[Move], is_filled: Callable[[str], bool]
-) -> Iterator[Spent]:
+) -> Iterator[Fault]:
     """Take a thing from the slots that it was added to, then from any other slot.
 
-    Yields an error if some are missing.
+    Yields a fault if some are missing.
     """
     held, item = came[0].held, came[0].item
     bag = bag_of(held)
@@ -144,15 +138,17 @@ def _take_back(
         if left and holds(slots[name], slot, held):
             left -= take_from(slots[name], slot, min(left, most))
     if left:
-        yield Spent(wanted - left, item, wanted)
+        missing = f"{left} of {wanted} of the item {item} cannot be taken back"
+        refusal = Spent(wanted - left, item, wanted)
+        yield Fault(refusal, f"{missing}: the player no longer has them.")
 
 
 def _give_back(
     slots: dict[str, Document], went: list[Move], limits_of: LimitsOf, has_bags: bool
-) -> Iterator[NoRoom]:
+) -> Iterator[Fault]:
     """Put things back into their former slots, then into the first slots that fit.
 
-    Yields an error for each thing that does not fit.
+    Yields a fault for each thing that does not fit.
     """
     left = []
     for move in went:
@@ -167,4 +163,6 @@ def _give_back(
         left.append((move, rest))
     for move, quantity in left:
         if rest := fill(slots, move.held, quantity, limits_of(move.item)):
-            yield no_room(move.item, -move.quantity, rest, bank=True)
+            missing = f"{rest} of {-move.quantity} of the item {move.item} cannot be given back"
+            refusal = no_room(move.item, -move.quantity, rest, bank=True)
+            yield Fault(refusal, f"{missing}: there is no room.")
