@@ -49,13 +49,7 @@ class Objects(Changes):
         self._pages = Pages(self._documents, total_seconds)
 
     def get(self, type_: str, id_: str) -> Document:
-        if (found := self.find(type_, id_)) is None:
-            raise NotFound(type_, id_)
-        return found
-
-    def find(self, type_: str, id_: str) -> Document | None:
-        found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
-        return public_object(found) if found else None
+        return public_object(self._read(ObjectKey(type_, id_), RECORD))
 
     def get_time(self) -> Document:
         found = self._documents.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)

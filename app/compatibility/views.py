@@ -111,10 +111,13 @@ def with_default(name: str) -> Callable[[View], View]:
             try:
                 return view(**path)
             except NotFound as error:
-                id_ = str(error.key)
-                defined = objects.find("playervariable", id_) if error.kind == "variable" else None
-                if defined is None:
+                if error.kind != "variable":
                     raise
+                id_ = str(error.key)
+                try:
+                    defined = objects.get("playervariable", id_)
+                except NotFound:
+                    raise error from None
                 value = DEFAULTS.get(data_type(defined), 0)
                 return json_response(
                     {"VariableId": id_, name: value} if name == "Value" else {name: value}
