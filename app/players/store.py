@@ -35,7 +35,7 @@ from app.players.domain import (
     with_maps,
 )
 from app.storage.client import Storage, begins, by_key, name_contains
-from app.storage.documents import NamedDocuments
+from app.storage.documents import BY_NAME, NamedDocuments
 from app.storage.errors import explain
 from app.storage.fence import erased_people
 from app.storage.history import NOTED
@@ -45,10 +45,8 @@ from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import GUID, MOMENT, object_shape
 
-# The orders of lists, by field and direction, each with its index.
 ORDERS = {
-    ("name", True): order("name", "NameKey"),
-    ("name", False): order("name", "-NameKey"),
+    **BY_NAME,
     ("level", True): order("rank_ascending", "Level", "Exp", "NameKey"),
     ("level", False): order("rank", "-Level", "-Exp", "NameKey"),
     ("lastonline", True): order("last_online", "LastOnline", "NameKey"),

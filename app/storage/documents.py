@@ -11,14 +11,16 @@ from app.core.paging import Page, Window
 from app.core.types import Document
 from app.storage.changes import Changes
 from app.storage.client import Storage, begins
-from app.storage.paging.orders import Order
+from app.storage.paging.orders import Order, order
 from app.storage.paging.pages import Pages
+
+# The orders of all such lists, by field and direction (True is ascending), each with its index.
+BY_NAME = {("name", True): order("name", "NameKey"), ("name", False): order("name", "-NameKey")}
 
 
 class NamedDocuments(Changes):
     """The documents of a kind with unique names, which can be listed and searched by name."""
 
-    # By field and direction (True is ascending), each with its index.
     orders: Mapping[tuple[str, bool], Order]
     # The projection of a record, and the same with former names.
     record: Document

@@ -16,7 +16,7 @@ from app.core.permissions import RIGHTS
 from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage, begins
-from app.storage.documents import NamedDocuments
+from app.storage.documents import BY_NAME, NamedDocuments
 from app.storage.history import NOTED
 from app.storage.paging.orders import order
 from app.storage.schema.plan import CollectionPlan, index
@@ -57,10 +57,8 @@ USERS = CollectionPlan(
 # What a change of the password, and of the address, reads.
 PASSWORD = ("PasswordHash", "PasswordVersion", "Reset", "Invitation", *RIGHTS)
 ADDRESS = ("Email", "EmailKey", "FormerEmails", "Reset", "Invitation", "PasswordHash")
-# The orders of lists, by field and direction, each with its index.
 ORDERS = {
-    ("name", True): order("name", "NameKey"),
-    ("name", False): order("name", "-NameKey"),
+    **BY_NAME,
     ("email", True): order("email", "EmailKey"),
     ("email", False): order("email", "-EmailKey"),
 }
