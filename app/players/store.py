@@ -35,7 +35,7 @@ from app.players.domain import (
     with_maps,
 )
 from app.storage.client import Storage, begins, by_key, name_contains
-from app.storage.documents import BY_NAME, NamedDocuments
+from app.storage.documents import BY_NAME, NAME_INDEXES, NamedDocuments
 from app.storage.errors import explain
 from app.storage.fence import erased_people
 from app.storage.history import NOTED
@@ -58,9 +58,7 @@ PLAYERS = CollectionPlan(
     SHAPE,
     (
         NOTED,
-        index("name", "NameKey", unique=True),
-        index("name_tails", "NameTails", "NameKey"),
-        index("former_name", KEY_PATH, sparse=True),
+        *NAME_INDEXES,
         index("user", "UserId", "CreationDate", "_id"),
         # Ties are sorted by name in both directions, so neither order is the reverse of the other.
         index("rank", "-Level", "-Exp", "NameKey"),

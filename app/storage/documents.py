@@ -13,7 +13,14 @@ from app.storage.changes import Changes
 from app.storage.client import Storage, begins
 from app.storage.paging.orders import Order, order
 from app.storage.paging.pages import Pages
+from app.storage.schema.plan import index
 
+# The indexes of all such collections.
+NAME_INDEXES = (
+    index("name", "NameKey", unique=True),
+    index("name_tails", "NameTails", "NameKey"),
+    index("former_name", KEY_PATH, sparse=True),
+)
 # The orders of all such lists, by field and direction (True is ascending), each with its index.
 BY_NAME = {("name", True): order("name", "NameKey"), ("name", False): order("name", "-NameKey")}
 

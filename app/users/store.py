@@ -16,7 +16,7 @@ from app.core.permissions import RIGHTS
 from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage, begins
-from app.storage.documents import BY_NAME, NamedDocuments
+from app.storage.documents import BY_NAME, NAME_INDEXES, NamedDocuments
 from app.storage.history import NOTED
 from app.storage.paging.orders import order
 from app.storage.schema.plan import CollectionPlan, index
@@ -28,9 +28,7 @@ USERS = CollectionPlan(
     "users",
     SHAPE,
     (
-        index("name", "NameKey", unique=True),
-        index("name_tails", "NameTails", "NameKey"),
-        index("former_name", KEY_PATH, sparse=True),
+        *NAME_INDEXES,
         index("email", "EmailKey", unique=True),
         index("openid", "OpenId.Subject", "OpenId.Issuer", unique=True, sparse=True),
         index("key", "KeyDigests", partialFilterExpression=HAS_KEYS),
