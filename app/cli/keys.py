@@ -84,7 +84,7 @@ def list_command(user: Lookup) -> None:
             minute(record["LastUsedAt"]) if record["LastUsedAt"] else "never",
             *(whole_text(record[name] or "") for name in ("Addresses", "Budget", "UsedToday")),
         )
-        for record in list_keys(users.get(user, "_id")["_id"])
+        for record in list_keys(users.get_id(user))
     ]
     print_table(COLUMNS, rows)
 
@@ -120,7 +120,7 @@ def revoke(user: Lookup, key_id: str, reason: str | None) -> None:
 
 
 def id_of(user: Lookup, text: str) -> str:
-    keys = list_keys(users.get(user, "_id")["_id"])
+    keys = list_keys(users.get_id(user))
     named = [record["Id"] for record in keys if record["Name"] == text]
     # An id takes precedence over another key of the same name.
     id_ = parse_guid(text) or next(iter(named), None)

@@ -159,7 +159,7 @@ def only_online(view: View) -> View:
             if "player" in view.__name__:
                 characters = [players.get(key)]
             else:
-                characters = [*players.list_of_user(users.get(key, "_id")["_id"])]
+                characters = [*players.list_of_user(users.get_id(key))]
             if any(character["Online"] for character in characters):
                 raise
             raise NotFound("user", key, "User not online!") from None

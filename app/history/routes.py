@@ -121,7 +121,7 @@ def list_user_history(args: Document, key: Lookup) -> Response:
 
     Newest first.
     """
-    return cursor_response(page(args, page_size(args), ("user",), users.get(key, "_id")["_id"]))
+    return cursor_response(page(args, page_size(args), ("user",), users.get_id(key)))
 
 
 @read_route(
@@ -132,7 +132,7 @@ def list_user_activity(args: Document, user_key: Lookup) -> Document:
 
     Changes of the account, and active sign-ins. Newest first.
     """
-    user_id = users.get(user_key, "_id")["_id"]
+    user_id = users.get_id(user_key)
     return paged_list(args, lambda window: activity.of_user(user_id, window))
 
 
@@ -158,7 +158,7 @@ def list_user_addresses(args: Document, user_key: Lookup) -> Document:
 
     Newest first, for clients that ask for addresses: the service keeps none.
     """
-    user_id = users.get(user_key, "_id")["_id"]
+    user_id = users.get_id(user_key)
     return paged_list(args, lambda window: activity.sign_ins(user_id, window))
 
 

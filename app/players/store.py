@@ -12,7 +12,7 @@ from pymongo.errors import PyMongoError
 
 from app.core.changes import Applied, Intent, Rule
 from app.core.errors import NotFound, OutcomeUnknown
-from app.core.naming import KEY_PATH, Lookup, name_key, only_one
+from app.core.naming import KEY_PATH, Lookup, name_key
 from app.core.paging import Page, Window
 from app.core.services import current
 from app.core.types import Document, decimal, whole
@@ -113,10 +113,6 @@ class Players(NamedDocuments):
         fields = {name: shown for name, shown in RECORD.items() if name not in more}
         return public_player(self._read(key, fields), self.online_since())
 
-    def get_id(self, key: Lookup) -> str:
-        id_: str = self._read(key, {"_id": 1})["_id"]
-        return id_
-
     def get_id_ever(self, key: Lookup) -> str:
         """Return the id of a player, or of a deleted one of which a copy is kept."""
         try:
@@ -128,18 +124,9 @@ class Players(NamedDocuments):
             id_: str = found["_id"]
             return id_
 
-    def get_id_by_any_name(self, key: Lookup) -> str:
-        """Return the id of a player, deleted or not, by its name or a former name only it had."""
-        try:
-            return self.get_id_ever(key)
-        except NotFound:
-            had = [
-                *self._documents.find({KEY_PATH: key.name_key}, ["_id"]),
-                *self._deleted.find({f"Player.{KEY_PATH}": key.name_key}, ["_id"]),
-            ]
-            if id_ := only_one("player", key.text, (player["_id"] for player in had)):
-                return id_
-            raise
+    def _find_former(self, key: Lookup) -> Sequence[Document]:
+        deleted = self._deleted.find({f"Player.{KEY_PATH}": key.name_key}, ["_id"])
+        return [*super()._find_former(key), *deleted]
 
     def find_deleted(self, key: Lookup, limit: int) -> Sequence[Document]:
         """Return copies of deleted players: by id, or whose name begins with a text."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.core.changes import SubjectKind
-from app.core.naming import KEY_PATH, former_names, name_key
+from app.core.errors import NotFound
+from app.core.naming import KEY_PATH, Lookup, former_names, name_key, only_one
 from app.core.paging import Page, Window
 from app.core.types import Document
 from app.storage.changes import Changes
@@ -58,6 +59,27 @@ class NamedDocuments(Changes):
         else:
             page = self._pages.read(window, wanted, self.record)
         return page._replace(values=self._serve(page.values))
+
+    def get_id(self, key: Lookup) -> str:
+        id_: str = self._read(key, {"_id": 1})["_id"]
+        return id_
+
+    # Also of what was deleted, if a copy is kept.
+    get_id_ever = get_id
+
+    def get_id_by_any_name(self, key: Lookup) -> str:
+        """Return the id of a document, or of a copy, by its name or a former name only it had."""
+        try:
+            return self.get_id_ever(key)
+        except NotFound:
+            ids = (document["_id"] for document in self._find_former(key))
+            if id_ := only_one(self._kind.name, key.text, ids):
+                return id_
+            raise
+
+    def _find_former(self, key: Lookup) -> Sequence[Document]:
+        """Return what had this name before."""
+        return list(self._documents.find({KEY_PATH: key.name_key}, ["_id"]))
 
     def find_by_former_name(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
         """Return records with a former name that starts with a text, each with that name."""

@@ -208,7 +208,7 @@ def list_characters(key: Lookup) -> Any:
 
     All of them, in the order of their creation.
     """
-    return players.list_of_user(users.get(key, "_id")["_id"])
+    return players.list_of_user(users.get_id(key))
 
 
 @read("/<lookup:owner>/players/<lookup:character>", PlayerSchema, *QUERY)
@@ -217,7 +217,7 @@ def get_character(owner: Lookup, character: Lookup) -> Document:
 
     By id, name, or position in the list of the user's characters.
     """
-    return players.get_of_user(users.get(owner, "_id")["_id"], character)
+    return players.get_of_user(users.get_id(owner), character)
 
 
 @read("/<lookup:key>/variables", VariableSchema(many=True), *QUERY)

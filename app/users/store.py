@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from app.core.changes import Applied, Intent
-from app.core.errors import EmailTaken, NameTaken, NotFound
-from app.core.naming import KEY_PATH, Lookup, email_key, name_key, only_one
+from app.core.errors import EmailTaken, NameTaken
+from app.core.naming import Lookup, email_key, name_key
 from app.core.paging import Page, Window
 from app.core.penalties import BAN, BAN_STATE, MUTE, Penalty
 from app.core.permissions import RIGHTS
@@ -77,16 +77,6 @@ class Users(NamedDocuments):
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return the given fields of an account; without any, those of its record."""
         return self._read(key, [*(fields or RECORD)])
-
-    def get_id_by_any_name(self, key: Lookup) -> str:
-        """Return the id of an account by its name, or by a former name that only it had."""
-        try:
-            return str(self.get(key, "_id")["_id"])
-        except NotFound:
-            had = self._documents.find({KEY_PATH: key.name_key}, ["_id"])
-            if id_ := only_one("user", key.text, (user["_id"] for user in had)):
-                return id_
-            raise
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
         """Return some accounts whose email address begins with a text, sorted by address."""

@@ -357,7 +357,7 @@ Place(
 def download_personal_data(key: Lookup) -> Response:
     """Stream all personal data of a user as a file."""
     # The file name must not reveal whose data it is.
-    id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
+    id_ = parse_guid(str(users.get_id(key))) or "user"
     if request.headers.get("Sec-Fetch-Site") == "cross-site":
         # History tells who has read it, so a link elsewhere leads to the page of the user only.
         return see_other(path_to("users", key))

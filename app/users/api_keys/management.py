@@ -39,7 +39,7 @@ def list_keys(user_id: str) -> list[Document]:
 
 def create_key(key: Lookup, args: Document, intent: Intent) -> Applied:
     """Create a key of an account; the answer has its secret, but not in a replay."""
-    user_id, now, secret = users.get(key, "_id")["_id"], users.now(), new_secret()
+    user_id, now, secret = users.get_id(key), users.now(), new_secret()
     terms = {
         **args,
         # Names are stored for long and shown to many people, so a token in one is masked.
