@@ -121,8 +121,7 @@ class Players(NamedDocuments):
             found = self._deleted.find_one(by_key(key), ["_id"], sort=[("DeletedAt", -1)])
             if found is None:
                 raise
-            id_: str = found["_id"]
-            return id_
+            return str(found["_id"])
 
     def _find_former(self, key: Lookup) -> Sequence[Document]:
         deleted = self._deleted.find({f"Player.{KEY_PATH}": key.name_key}, ["_id"])
