@@ -52,7 +52,7 @@ def find_objects(wanted: Document, size: int, type_name: str) -> Page:
     return found._replace(values=values)
 
 
-def about_type(_: Listed, type_name: str) -> dict[str, Any]:
+def about_type(_: Listed, type_name: str) -> Document:
     type_ = parse_type(type_name)
     types = [(other, label(other)) for other in dict.fromkeys((*ORDER, *TYPES))]
     return {"type": type_, "types": types, "title": label(type_), "item_icon": item_icon}

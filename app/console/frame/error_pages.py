@@ -9,7 +9,7 @@ from flask import Response, request
 from werkzeug.exceptions import HTTPException
 
 from app.console.forms.submissions import typed
-from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
+from app.console.frame.pages import blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.core.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
 from app.http import errors
@@ -24,8 +24,7 @@ def error_page(error: QuartermasterError) -> Response:
     is_unknown, ask = isinstance(error, Unauthorized), []
     if request.method in session.SAFE_METHODS:
         if is_unknown:
-            back = request.full_path.rstrip("?")
-            return see_other(path_to("sign-in", back=None if back == PREFIX else back))
+            return see_other(path_to("sign-in", back=here()))
         if isinstance(error, session.FactorMissing):
             return see_other(path_to("second-factor"))
     note(error)
@@ -51,7 +50,6 @@ def problem_page(
 
     It shows only what was read, and nothing is read before authentication.
     """
-    is_read = request.method in session.SAFE_METHODS
     return page(
         "frame/problem.html",
         status,
@@ -59,8 +57,8 @@ def problem_page(
         text=text,
         ask=ask,
         kept=typed(),
-        is_form=not is_read,
-        sign_in_path=path_to("sign-in", back=None if is_read else here()),
+        is_form=request.method not in session.SAFE_METHODS,
+        sign_in_path=path_to("sign-in", back=here()),
         sign_in=sign_in or not session.cookie(session.COOKIE),
         request_id=request_id(),
     )

@@ -90,7 +90,7 @@ class ListPage:
     # The template of its page, if that is of the list alone.
     template: str = ""
     # Returns what else its page shows; called with the page of the list and the variables.
-    about: Callable[..., dict[str, Any]] = lambda *_, **__: {}
+    about: Callable[..., Document] = lambda *_, **__: {}
     # Whether its page shows why a filter was refused; otherwise that gets an error page.
     shows_refusal: bool = False
     # The forms beside the list, and their target, by the path of the page.
@@ -122,14 +122,14 @@ class ListPage:
         """Return the page of the list that the query selects."""
         sees_users = guard.caller().may(Permission.USERS_READ)
         shown = tuple(one for one in self.filters if one.name != "user" or sees_users)
-        listed = Listed(shown, self.wanted())
+        wanted = self.wanted()
         refusals = (QuartermasterError,) if self.shows_refusal else ()
         try:
             part = self.part(request.args.get("after", ""), PAGE_SIZE, **place)
         except refusals as error:
-            return listed._replace(error=error)
+            return Listed(shown, wanted, error=error)
         total = part.total if isinstance(part, Page) else 0
-        return listed._replace(values=part.values, next=cursors.write(part.next), total=total)
+        return Listed(shown, wanted, part.values, cursors.write(part.next), total)
 
     def show(self, **place: Any) -> Response:
         found, forms = self.find(**place), forms_on(self.forms, self.target(f"{PREFIX}{self.path}"))
@@ -139,11 +139,12 @@ class ListPage:
     def download(self, **place: Any) -> Response:
         """Stream the list as a CSV file."""
         shown: Columns = self.columns() if callable(self.columns) else self.columns or {}
-        name = re.sub(r"\W+", "-", request.path.rpartition("/")[2].removesuffix(".csv"))
-        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
+        name = request.path.rpartition("/")[2]
+        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
 
         def begin() -> tuple[Iterable[bytes], Mapping[str, str]]:
-            # The first part is read before the answer begins: a refused filter gets its own page.
+            # The first part is read before the answer begins: a refused filter gets its own page,
+            # and so does a path that names nothing.
             return pieces(self.part("", ROWS_AT_ONCE, **place)), headers
 
         def pieces(part: Page | CursorPage) -> Iterator[bytes]:

@@ -35,34 +35,22 @@ LAST_CHANGES = 6
 RECENT_COOKIE = "quartermaster-recent"
 
 
-def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def player_card(record: Document, former_name: str | None = None) -> Document:
+    """Return the card of a player, with the former name by which a search found it, if any.
 
-
-def moment_of(value: Any) -> datetime | None:
-    return value if isinstance(value, datetime) else None
-
-
-# The fields of a player on pages. A game writes players, too: fields may be missing or wrong.
-PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("Name", "ClassName", "MapName"), text_of),
-    **dict.fromkeys(("Level", "X", "Y", "PlayTimeSeconds"), lambda value: whole(value) or 0),
-    **dict.fromkeys(("LastOnline", "CreationDate"), moment_of),
-    "Online": bool,
-}
-
-
-def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
-    """Return the card of a player, with the former name by which a search found it, if any."""
-    card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
-    return {
-        **card,
-        "Id": record["Id"],
-        "Name": card["Name"] or str(record["Id"]),
-        "UserId": text_of(record.get("UserId")),
-        "FormerName": former_name,
-        "DeletedAt": record.get("DeletedAt"),
-    }
+    A game writes players, too: fields may be missing, or of another type.
+    """
+    card: Document = {"Id": record["Id"], "Online": bool(record.get("Online"))}
+    for name in ("Name", "ClassName", "MapName", "UserId"):
+        text = record.get(name)
+        card[name] = text if isinstance(text, str) else ""
+    for name in ("Level", "X", "Y", "PlayTimeSeconds"):
+        card[name] = whole(record.get(name)) or 0
+    for name in ("LastOnline", "CreationDate"):
+        at = record.get(name)
+        card[name] = at if isinstance(at, datetime) else None
+    card["Name"] = card["Name"] or str(record["Id"])
+    return {**card, "FormerName": former_name, "DeletedAt": record.get("DeletedAt")}
 
 
 def user_card(user: Document, former_name: str | None = None) -> Document:
@@ -94,7 +82,7 @@ class Kind(NamedTuple):
         order = Field("sort", "Order", type="select", value="name", options=lambda: self.orders)
         return (Field("search", "Name"), order)
 
-    def cards(self, records: Iterable[Mapping[str, Any]]) -> list[Document]:
+    def cards(self, records: Iterable[Document]) -> list[Document]:
         return self.marked(map(self.card, records))
 
     def marked(self, cards: Iterable[Document]) -> list[Document]:
@@ -131,7 +119,7 @@ class Kind(NamedTuple):
         cards = [self.card(record, name) for record, name in found]
         return self.marked(card for card in cards if card["Name"] not in names)
 
-    def about(self, found: Listed) -> dict[str, Any]:
+    def about(self, found: Listed) -> Document:
         """Return what the page of a list shows beside it: those with other names."""
         search, former, deleted = search_text(found.wanted), [], []
         if search and not request.args.get("after"):
@@ -143,30 +131,29 @@ class Kind(NamedTuple):
         card = self.card(self.store.get(key))
         return Found(card["Id"], card["Name"])
 
-    def tab(
-        self, tab: str, card: Document, declared: Sequence[Form], shown: dict[str, Any]
-    ) -> Response:
+    def tab(self, tab: str, card: Document, declared: Sequence[Form], shown: Document) -> Response:
         """Return a tab of the page of one of them, and note in a cookie that it was viewed.
 
         Its forms are declared, or among what it shows; so are the initial values of fields.
         """
-        part, id_, after = f"{self.name}s", card["Id"], request.args.get("after", "")
+        part, id_ = f"{self.name}s", card["Id"]
         if tab == "history":
+            after = request.args.get("after", "")
             entries, page = timeline(self.name, id_, PAGE_SIZE, after)
-            changes: dict[str, Any] = {"entries": entries, "timeline": page.values}
+            changes: Document = {"entries": entries, "timeline": page.values}
             changes["next"] = cursors.write(page.next)
         else:
             changes = changes_of(self.name, id_, LAST_CHANGES)
         record, entries = {**card, **shown}, changes["entries"]
         target = Target(path_to(part, id_), id_, card["Name"], record, entries, shown)
         titles = list(dict.fromkeys(form.card_title for form in declared))
-        context = {"forms": forms_on(declared, target), "card_titles": titles, self.name: card}
-        context["notes"] = card["Notes"]
+        context = {"forms": forms_on(declared, target), "card_titles": titles}
+        context |= {self.name: card, "notes": card["Notes"]}
         # These tabs are alike for players and users.
         folder = "frame" if tab in ("history", "notes") else part
         template = f"{folder}/{tab.replace('-', '_')}.html"
         response = render(template, tab=tab, id=id_, **{**context, **changes, **shown})
-        paths = [f"{part}/{id_}", *(one for one in visited() if one != f"{part}/{id_}")]
+        paths = [*dict.fromkeys([f"{part}/{id_}", *visited()])]
         # Bound to the account, because several people may share a browser.
         value = ".".join([guard.caller().id, *paths[:8]])
         set_cookie(response, RECENT_COOKIE, value, samesite="Strict", max_age=30 * 24 * 3600)

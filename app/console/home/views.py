@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flask import Response, request
 
 from app.auth import guard
@@ -19,31 +17,23 @@ from app.core.errors import NotFound
 from app.core.naming import SEARCH_LENGTH, Lookup, name_key
 from app.core.paging import Page
 from app.core.permissions import Permission, SignedIn
+from app.core.types import Document
 from app.users.store import users
 
 MOST_FOUND = 10
 ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}
 
 
-class Found(NamedTuple):
-    """The players and users that a search found, with the totals, or a hint about its text."""
-
-    players: Page = Page(0, [])
-    users: Page = Page(0, [])
-    hint: str = ""
-
-
 @blp.get("")
 @required(SignedIn.ANYBODY)
 def home() -> Response:
-    sees_players = guard.caller().may(Permission.PLAYERS_READ)
     return render(
         "home/home.html",
-        game_stopped=game_stopped() if sees_players else None,
-        restart=coming_restart() if sees_players else None,
-        recent=recent() if sees_players else {},
+        game_stopped=game_stopped(),
+        restart=coming_restart(),
+        recent=recent(),
         entries=last_changes(),
-        plots=[online_plot(samples_of_day()), levels_plot()] if sees_players else [],
+        plots=[online_plot(samples_of_day()), levels_plot()],
     )
 
 
@@ -87,10 +77,8 @@ def suggest_objects(type_name: str) -> Response:
     return page("home/suggest.html", found=None, options=options)
 
 
-def find(text: str) -> Found:
-    """Return the players and users that match a text by id, name or email address."""
-    if not text:
-        return Found(hint="Type a name, an id or an email address.")
+def find(text: str) -> Document:
+    """Return the players and users that match a text by id, name or email address, and a hint."""
     key, hint, find_in = Lookup.parse(text), "", named
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
         find_in = exact
@@ -99,7 +87,8 @@ def find(text: str) -> Found:
     if guard.caller().may(Permission.USERS_READ):
         by_address = USERS.cards(users.by_address(text, MOST_FOUND)) if "@" in text else []
         accounts = Page(len(by_address), by_address) if by_address else find_in(USERS, text)
-    return Found(Page(found.total + len(deleted), [*found.values, *deleted]), accounts, hint)
+    listed = Page(found.total + len(deleted), [*found.values, *deleted])
+    return {"players": listed, "users": accounts, "hint": hint}
 
 
 def named(kind: Kind, text: str) -> Page:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from textwrap import wrap
-from typing import Any
 
 from flask import Response
 from markupsafe import Markup
@@ -19,6 +18,7 @@ from app.console.session import sessions as session
 from app.console.session.doors import CODE
 from app.core.changes import Applied
 from app.core.naming import Lookup
+from app.core.types import Document
 from app.http.context import setting
 from app.http.intents import intent
 from app.users.second_factor.domain import FIELD, has_factor, recovery_codes_left
@@ -50,7 +50,7 @@ def second_factor_page(made: Applied | None = None) -> Response:
     )
 
 
-def proposal_part(user_id: str, name: str) -> dict[str, Any]:
+def proposal_part(user_id: str, name: str) -> Document:
     """Return the new secret as text and as a QR code; a refused form keeps its secret."""
     # Here, because otherwise every start of the program would take a tenth of a second longer.
     import segno

@@ -279,7 +279,7 @@ def find_punished(penalty: Penalty, wanted: Document, size: int) -> Page:
 
 
 for state, penalty in (("banned", BAN), ("muted", MUTE)):
-    shown: dict[str, Any] = {"penalty": penalty, "state": state}
+    shown: Document = {"penalty": penalty, "state": state}
     ListPage(
         f"/users/{state}",
         NEEDS,
@@ -296,7 +296,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
     except NotFound as error:
         return USERS.gone(key.id, error, describe_erased)
     id_ = user["Id"]
-    facts: dict[str, Any] = {
+    facts: Document = {
         "tabs": TABS,
         "may_punish": may_punish(user),
         # Whoever sees the code of a colleague, on an open screen, could sign in as that person.
@@ -316,7 +316,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
     return USERS.tab(tab, user, FORMS.get(tab, ()), facts)
 
 
-def sign_ins_part(key: Lookup) -> dict[str, Any]:
+def sign_ins_part(key: Lookup) -> Document:
     """Return a page of the sign-ins of an account, with the one of this request, if it is there."""
     found = list_sign_ins(key, PAGE_SIZE, request.args.get("after", ""))
     present = session.current_session()
@@ -364,9 +364,9 @@ def download_personal_data(key: Lookup) -> Response:
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="personal-data-{id_}.json"'}
 
     def begin() -> Pieces:
-        is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
+        if request.method == "HEAD":  # Flask routes it to GET views
+            return (), headers
         meant = reading_intent(EXPORT_PERSONAL_DATA, "console")
-        pieces = personal_data.write(key, meant)[1] if is_read else iter(())
-        return pieces, headers
+        return personal_data.write(key, meant)[1], headers
 
     return download(begin, guard.caller().id, content_type=CONTENT_TYPE)
