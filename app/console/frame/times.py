@@ -46,11 +46,7 @@ def as_utc(text: str) -> str:
 
 def utc_field(text: str) -> str:
     """Return a time as the value of a datetime-local field, in UTC."""
-    at = parsed(text)
-    if at is None:
-        return text
-    precision = "milliseconds" if at.microsecond else "seconds" if at.second else "minutes"
-    return at.replace(tzinfo=None).isoformat(timespec=precision)
+    return as_utc(text).removesuffix("Z")
 
 
 def with_times(text: str) -> Markup:

@@ -2,7 +2,8 @@
 
 A plot is numbers: the coordinates of bars and lines, and the labels of the axes. A template draws
 them as SVG, stretched to the width of the page, so the labels are text outside of it. Each plot
-also has rows for a table.
+also has rows for a table; without rows, there is nothing to draw but its text for that. The index
+of a series is its colour. A label that is a time is shown as hours and minutes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from flask import Response
 
@@ -40,27 +40,6 @@ QUIET = "No data yet. The first samples appear within five minutes."
 Points = Sequence[tuple[datetime, float]]
 
 
-class Plot(NamedTuple):
-    """A plot, its axis labels, and its table."""
-
-    title: str
-    unit: str
-    # The text if there is nothing to draw.
-    empty: str
-    # The names of the series; the index is the colour.
-    series: Sequence[str]
-    # The SVG element of the shapes.
-    element: str
-    # Points of the SVG, each shape with the colour of its series.
-    shapes: Sequence[tuple[int, list[str]]]
-    top: float
-    # Texts, or times that a page shows as hours and minutes.
-    labels: Sequence[str | datetime]
-    head: Sequence[str]
-    # Empty: there is nothing to draw.
-    rows: Sequence[Sequence[str | datetime]]
-
-
 def bar_plot(
     title: str,
     unit: str,
@@ -68,7 +47,7 @@ def bar_plot(
     head: str,
     categories: Sequence[str | datetime],
     series: Mapping[str, Sequence[int]],
-) -> Plot:
+) -> Document:
     """Return a plot of stacked bars for each category, the first series lowest.
 
     Series without a colour of their own are drawn as others; the table lists each.
@@ -89,21 +68,21 @@ def bar_plot(
             bottom = y
     # Without any series, there are no stacks.
     rows = zip(categories, stacks, strict=False)
-    return Plot(
-        title,
-        unit,
-        empty,
-        series=names if len(names) <= COLOURS else [*names[: COLOURS - 1], "others"],
-        element="polygon",
-        shapes=bars,
-        top=top,
-        labels=[categories[round(last * n / 4)] for n in range(5)] if last > 5 else categories,
-        head=[head, *names],
-        rows=[[name, *(f"{n:,}" for n in values)] for name, values in rows if any(values)],
-    )
+    return {
+        "title": title,
+        "unit": unit,
+        "empty": empty,
+        "series": names if len(names) <= COLOURS else [*names[: COLOURS - 1], "others"],
+        "element": "polygon",
+        "shapes": bars,
+        "top": top,
+        "labels": [categories[round(last * n / 4)] for n in range(5)] if last > 5 else categories,
+        "head": [head, *names],
+        "rows": [[name, *(f"{n:,}" for n in values)] for name, values in rows if any(values)],
+    }
 
 
-def line_plot(title: str, unit: str, series: Mapping[str, Points], end: datetime) -> Plot:
+def line_plot(title: str, unit: str, series: Mapping[str, Points], end: datetime) -> Document:
     """Return a plot of a day with a line for each series; longer gaps stay open."""
     begin = end - DAY
     by_time = [dict(points) for points in series.values()]
@@ -118,21 +97,21 @@ def line_plot(title: str, unit: str, series: Mapping[str, Points], end: datetime
                 lines.append((number, [f"{max(0.0, x - 4):.1f},{y:.1f}"]))
             lines[-1][1].append(f"{x:.1f},{y:.1f}")
             former = at
-    return Plot(
-        title,
-        unit,
-        QUIET,
-        series=list(series),
-        element="polyline",
-        shapes=lines,
-        top=top,
-        labels=[begin + DAY * part / 4 for part in range(5)],
-        head=["Time", *series],
-        rows=[
+    return {
+        "title": title,
+        "unit": unit,
+        "empty": QUIET,
+        "series": list(series),
+        "element": "polyline",
+        "shapes": lines,
+        "top": top,
+        "labels": [begin + DAY * part / 4 for part in range(5)],
+        "head": ["Time", *series],
+        "rows": [
             [at, *(f"{values[at]:,.4g}" if at in values else "" for values in by_time)]
             for at in sorted({at for values in by_time for at in values})
         ],
-    )
+    }
 
 
 def top_of(values: Sequence[float]) -> float:
@@ -177,13 +156,13 @@ def samples_of_day() -> Sequence[Document]:
     return samples.since(interval_of(samples.now()) - DAY)
 
 
-def online_plot(taken: Sequence[Document]) -> Plot:
+def online_plot(taken: Sequence[Document]) -> Document:
     points = [(sample["_id"], sample["Online"]) for sample in taken]
     series = {"online": points}
     return line_plot("Players online over the last day", "players", series, samples.now())
 
 
-def levels_plot() -> Plot:
+def levels_plot() -> Document:
     levels = samples.levels()
     last = max(levels, default=0)
     span = range(1, last + 1) if last <= 200 else sorted(levels)
@@ -192,7 +171,7 @@ def levels_plot() -> Plot:
     return bar_plot("Players by level", "players", QUIET, "Level", names, {"players": counts})
 
 
-def changes_plot(taken: Sequence[Document]) -> Plot:
+def changes_plot(taken: Sequence[Document]) -> Document:
     """Return how many changes there were in each hour, by operation, up to the last sample."""
     begin = (samples.now() - DAY + HOUR).replace(minute=0, second=0, microsecond=0)
     counts: dict[str, list[int]] = {}
@@ -206,7 +185,7 @@ def changes_plot(taken: Sequence[Document]) -> Plot:
     return bar_plot("Changes per hour", "changes", empty, "Hour", hours, series)
 
 
-def requests_plot(taken: Sequence[Document]) -> Plot:
+def requests_plot(taken: Sequence[Document]) -> Document:
     minutes = INTERVAL.total_seconds() / 60
     series = {
         field.lower(): [(one["_id"], one.get(field, 0) / minutes) for one in taken]
@@ -215,7 +194,7 @@ def requests_plot(taken: Sequence[Document]) -> Plot:
     return line_plot("Requests per minute, and failures (5xx)", "a minute", series, samples.now())
 
 
-def latency_plot(taken: Sequence[Document]) -> Plot:
+def latency_plot(taken: Sequence[Document]) -> Document:
     series: dict[str, list[tuple[datetime, float]]] = {"median": [], "p95": []}
     for sample in taken:
         traffic = traffic_of([sample])

@@ -52,24 +52,11 @@ WORDS = {
 _BY_WORD = {word: icon for icon, words in WORDS.items() for word in words.split()}
 
 
-class Cell(NamedTuple):
-    """A slot; the item is None in an empty one."""
-
-    number: int
-    item: str | None
-    name: str
-    icon: str
-    quantity: int
-    bag: str | None
-    buffs: int
-    # The quantity after a previewed change, if it changes this slot.
-    after: int | None
-
-
 class Grid(NamedTuple):
     """The slots of an inventory, a bank or a bag."""
 
-    cells: list[Cell]
+    # One for each slot; the item is None in an empty one.
+    cells: list[Document]
     filled: int
     size: int
 
@@ -80,7 +67,7 @@ class Grid(NamedTuple):
 
     def without_empty(self) -> Grid:
         """Return the slots that are filled now or after the change: a bank is mostly empty."""
-        return self._replace(cells=[cell for cell in self.cells if cell.item])
+        return self._replace(cells=[cell for cell in self.cells if cell["item"]])
 
 
 def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None = None) -> Grid:
@@ -97,46 +84,48 @@ def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None 
         name = short_text(name_of(item, names)) if item else ""
         # A game may have stored a value that is not a list.
         buffs = slot["StatBuffs"] if isinstance(slot["StatBuffs"], list) else []
-        bonus = sum(filter(None, map(whole, buffs)))
-        icon, quantity, bag = item_icon(name), slot["Quantity"], slot["BagId"]
-        cells.append(Cell(number, item, name, icon, quantity, bag, bonus, after))
-    return Grid(cells, sum(cell.quantity > 0 for cell in cells), len(cells))
+        cells.append(
+            {
+                "number": number,
+                "item": item,
+                "name": name,
+                "icon": item_icon(name),
+                "quantity": slot["Quantity"],
+                "bag": slot["BagId"],
+                "buffs": sum(filter(None, map(whole, buffs))),
+                # The quantity after a previewed change, if it changes this slot.
+                "after": after,
+            }
+        )
+    return Grid(cells, sum(cell["quantity"] > 0 for cell in cells), len(cells))
 
 
-class Step(NamedTuple):
-    """The effect of a change on one slot."""
-
-    place: str
-    slot: int
-    before: Document | None
-    after: Document | None
-
-
-def steps(entry: Document | None) -> list[Step]:
-    """Return the steps of an entry, slot by slot, the inventory first."""
+def steps(entry: Document | None) -> list[tuple[str, int, Document]]:
+    """Return the changes of slots: the container, the number and the change, inventory first."""
     found = []
     for change in (entry or {}).get("Changes", ()):
         root, _, slot = change["Path"].partition(".")
         if root in ("Inventory", "Bank") and (number := decimal(slot)) is not None:
-            found.append(Step(root, number, change["Before"], change["After"]))
-    return sorted(found, key=lambda step: (step.place != "Inventory", step.slot))
+            found.append((root, number, change))
+    return sorted(found, key=lambda step: (step[0] != "Inventory", step[1]))
 
 
 def changes_of(entry: Document | None, container: str) -> dict[int, Any]:
     """Return by slot the content after an entry, for one container."""
-    return {step.slot: step.after for step in steps(entry) if step.place == container}
+    return {slot: change["After"] for root, slot, change in steps(entry) if root == container}
 
 
 def preview_lines(entry: Document) -> list[str]:
     """Return the lines of the preview of a change, one per slot."""
     found = steps(entry)
     lines = [str(entry["Warning"])] if "Warning" in entry else []
-    for step in found:
-        place = "Bank, slot" if step.place == "Bank" else "Slot"
-        counts = [f"{quantity_of(h):,}" if h else "empty" for h in (step.before, step.after)]
+    for root, slot, change in found:
+        place = "Bank, slot" if root == "Bank" else "Slot"
+        sides = (change["Before"], change["After"])
+        counts = [f"{quantity_of(held):,}" if held else "empty" for held in sides]
         line = Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>")
-        lines.append(line.format(place, step.slot, *counts))
-    if entry["Operation"] == "give" and all(step.place != "Bank" for step in found):
+        lines.append(line.format(place, slot, *counts))
+    if entry["Operation"] == "give" and all(root != "Bank" for root, *_ in found):
         lines.append("Nothing goes into the bank.")
     return lines
 

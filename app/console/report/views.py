@@ -12,7 +12,7 @@ from app.auth import guard
 from app.catalogue.store import objects
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
-from app.console.health.views import Plot, bar_plot
+from app.console.health.views import bar_plot
 from app.core.errors import Invalid
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission
@@ -45,7 +45,7 @@ def show_report() -> Response:
     today = samples.now().astimezone(zone).date()
     last = requested_day("to") or today
     first = requested_day("from") or last - DAY * (DEFAULT_DAYS - 1)
-    plots: list[Plot] = []
+    plots: list[Document] = []
     tables: list[Document] = []
     refusal = None
     try:
@@ -88,7 +88,7 @@ def days_of(first: date, last: date) -> list[date]:
     return days
 
 
-def plots_of(days: list[date], period: Period, zone: ZoneInfo) -> list[Plot]:
+def plots_of(days: list[date], period: Period, zone: ZoneInfo) -> list[Document]:
     plots = {
         ("New players", "players"): {"new": reports.new_players(period)},
         ("Active players", "players"): {"active": active_players(days, zone)},
@@ -129,22 +129,20 @@ def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
     times = {"from": iso(period.begin), "to": iso(period.end)}
     # By the path of their changes in history.
     tables: dict[str, dict[str, Document]] = {"person": {}, "key": {}, "item": {}}
-
-    def add(part: str, name: str, one: Document, **who: str) -> None:
-        path = path_to("history", **who, **times)
-        first = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
-        row = tables[part].setdefault(path, first)
-        for total in SUMS:
-            row[total] += one[total]
-
     for one in moved:
         user, key, item = (one["_id"].get(name) for name in ("User", "Key", "Item"))
-        person = str(one["Name"] or user or "unknown")
-        add("person", person, one, by=user)
+        person = one["Name"] or user or "unknown"
+        parts = [("person", person, {"by": user})]
         if key:
-            add("key", f"{key} ({person})", one, by=user, key=key)
+            parts.append(("key", f"{key} ({person})", {"by": user, "key": key}))
         if isinstance(item, str):
-            add("item", name_of(item, names), one, item=item)
+            parts.append(("item", name_of(item, names), {"item": item}))
+        for part, name, query in parts:
+            path = path_to("history", **query, **times)
+            first = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
+            row = tables[part].setdefault(path, first)
+            for total in SUMS:
+                row[total] += one[total]
     shown = []
     for part, found in tables.items():
         rows = sorted(found.values(), key=lambda row: (-row["Changes"], row["Name"]))
