@@ -159,6 +159,12 @@ class Players(NamedDocuments):
         page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, where)
         return page._replace(values=self._serve(page.values))
 
+    def walk_online(self, window: Window) -> Page:
+        """Return the next page of the players who are online, by name, and how many they are."""
+        index, where = "online_by_name", {**self._online(), "Online": {"$eq": True}}
+        page = self._pages.walk(window, ORDERS["name", True], RECORD, where, index, index)
+        return Page(self.count_online(), self._serve(page.values), page.next)
+
     def find_ids(self, search: str | None, is_online: bool, most: int) -> Sequence[str]:
         """Return by name the ids of some players whose name contains a text, or who are online."""
         where = {**(self._online() if is_online else {}), **name_contains(search)}

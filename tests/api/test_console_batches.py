@@ -320,7 +320,7 @@ def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world
     assert held(world, "Aladric") == {}
     page = page_of(show(staff, gift))
     assert "Nothing changes until somebody resumes it" in page
-    assert "2 rows are left." in page
+    assert "2 ready" in page
     run(staff, gift)
     assert held(world, "Aladric")["0"]["Quantity"] == 5
 
@@ -422,7 +422,7 @@ def test_a_malformed_row_keeps_what_was_sent(staff, world, plan, db):
 
 def test_refused_rows_become_a_batch_by_one_click(staff, world, gift, db):
     page = run(staff, gift)
-    assert "Plans a batch with the 1 row not done." in page_of(page)
+    assert "Plans a batch with the rows that are not done." in page_of(page)
     world.add_player(Name="The Nobody")
     answer = staff.submit(f"/batches/{gift['_id']}/retry", 303)
     rest = db.batches.find_one({"_id": answer.headers["Location"].rpartition("/")[2]})

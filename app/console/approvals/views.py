@@ -81,12 +81,6 @@ def batch_facts(shown: Document) -> Document:
     return {}
 
 
-def about_approval(target: Target) -> list[str]:
-    if target.record["Operation"] == RUN_BATCH:
-        return ["The person who asked can then run the batch, as its rows are planned."]
-    return ["The change is made at once, if the result is still what you see here."]
-
-
 def approval_page(request_id: str) -> Response:
     shown = with_words(*access.served([access.visible_request(request_id)]))
     values = {"Plan": shown["PlanNumber"]}
@@ -118,7 +112,8 @@ APPROVE = Form(
     act=access.approve,
     schema=ApproveArgs(),
     api=f"{API}/approve",
-    about=about_approval,
+    about="The change is made at once, if the result is still what you see here. A batch is then "
+    "run by the person who asked, as its rows are planned.",
     is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
     needs=(Permission.APPROVE,),
     asks_reason=False,

@@ -27,7 +27,6 @@ from app.batches.domain import (
 )
 from app.batches.rows import CSV, csv_body, json_body
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
-from app.catalogue.store import objects
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
 from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import Place
@@ -38,24 +37,22 @@ from app.console.frame.pages import path_to, redirect_with_notice, render, see_o
 from app.console.frame.times import as_utc
 from app.console.game.views import get_curl
 from app.console.history.sentences import (
-    GUID,
     filter_texts,
-    ids_in,
     lines,
     reverse_of,
     row_sentence,
     with_names,
 )
+from app.console.history.tables import names_in
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.views import FORMS as PLAYER_FORMS
 from app.core.changes import Applied
 from app.core.errors import Forbidden, Invalid
 from app.core.naming import Lookup
-from app.core.operations import batch_operations, object_arguments
+from app.core.operations import batch_operations
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
-from app.core.texts import count_text
-from app.core.types import Document, value_at
+from app.core.types import Document
 from app.history.access import visible_entries
 from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
@@ -76,9 +73,7 @@ def find_batches(wanted: Document, size: int) -> CursorPage:
 
 def with_titles(found: Sequence[Document]) -> list[Document]:
     """Return public batches with their titles, and what pages tell about their rows."""
-    ids = {kind["Object"] for batch in found for kind in batch.get("Summary", ())}
-    ids |= {value_at(batch, "Undo.Item") for batch in found}
-    names = objects.names_of(ids)
+    names = names_in(found)
     return [
         {
             **public_batch(batch),
@@ -138,13 +133,7 @@ def find_rows(wanted: Document, size: int, batch_id: str) -> CursorPage:
     page = access.list_rows(batch, load(ROW_ARGUMENTS, wanted), size)
     rows = page.values
     found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
-    ids = ids_in(found.values())
-    for row in rows:
-        arguments = [row["Arguments"].get(name) for name in object_arguments()]
-        ids |= {id_ for id_ in arguments if isinstance(id_, str)}
-        ids |= set(GUID.findall(row["Why"] or ""))
-    # A refused row may have a name that the catalogue lacks.
-    names = {id_: id_ for id_ in ids if not GUID.fullmatch(id_)} | objects.names_of(ids)
+    names = names_in(found, rows)
     values = []
     for row in rows:
         subject, undone = row["Subject"] or {}, found.get(row["Arguments"].get("Id", ""))
@@ -181,32 +170,10 @@ def about_run(target: Target) -> Iterable[str]:
         access.require_run(guard.caller(), access.visible_batch(target.id))
     except (OverLimit, NeedsApproval) as refusal:
         yield str(refusal)
-    if target.record["State"] != "planned":
-        left = target.record["Ready"]
-        yield f"{count_text(left, 'row')} {'is' if left == 1 else 'are'} left."
     yield (
         "The service finishes it even if you leave this page. You can pause it at any time, and "
         "undo it when it is done."
     )
-
-
-def about_cancel(target: Target) -> Iterable[str]:
-    left = "The remaining rows"
-    if target.record["State"] != "running":
-        left = count_text(target.record["Ready"], "row")
-    yield (
-        f"{left} will not be carried out. What was done stays. A cancelled batch cannot be resumed."
-    )
-
-
-def about_undo(target: Target) -> Iterable[str]:
-    done = count_text(target.record["Done"], "row")
-    yield f"Plans a batch that undoes {done}, the last one first. Nothing changes until you run it."
-
-
-def about_retry(target: Target) -> Iterable[str]:
-    left = count_text(target.record["Refused"] + target.record["Ready"], "row")
-    yield f"Plans a batch with the {left} not done. Nothing changes until you run it."
 
 
 def show_state(batch: Document, _: Submission, batch_id: str) -> Response:
@@ -246,7 +213,8 @@ CANCEL = run_form(
     "Cancel the batch",
     act=access.cancel,
     api=f"{API}/<key>/cancel",
-    about=about_cancel,
+    about="Rows that are ready will not be carried out. What was done stays. A cancelled batch "
+    "cannot be resumed.",
     is_danger=True,
     is_offered=in_state(*OPEN),
 )
@@ -260,7 +228,8 @@ UNDO = plan_form(
     schema=UndoBatchArgs(),
     act=lambda batch_id, args: planning.plan_undo(batch_id, args["Partial"]),
     api=f"{API}/<key>/undo",
-    about=about_undo,
+    about="Plans a batch that undoes what was done, the last row first. Nothing changes until you "
+    "run it.",
     is_offered=lambda target: target.record["Done"] and has_ended(target),
     needs=(Permission.BATCHES_PLAN, Permission.UNDO_OWN),
 )
@@ -270,7 +239,7 @@ RETRY = plan_form(
     name="retry",
     act=planning.plan_retry,
     api=f"{API}/<key>/retry",
-    about=about_retry,
+    about="Plans a batch with the rows that are not done. Nothing changes until you run it.",
     is_quiet=True,
     is_offered=lambda to: to.record["Rows"] > to.record["Done"] and has_ended(to),
     needs=(Permission.BATCHES_PLAN,),
@@ -326,8 +295,8 @@ def plan_body(body: Document) -> Applied:
 def plan_file() -> Applied:
     sent: Any = submitted()
     content = form_file() if is_form_with_file() else None
-    start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip() if content else b""
-    if content is None or not start:
+    start = content and content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip()
+    if not content or not start:
         raise Invalid("Choose a file.", {"file": ["Choose a file that is not empty."]})
     content.file.seek(0)
     is_json = start.startswith((b"{", b"["))
@@ -346,18 +315,20 @@ def batch_body(sent: Submission, named: Iterable[str] = ("PLAYER",)) -> Document
         return {**body, "Undo": undo}
     row = {"Operation": sent.value("operation", "give"), **sent.args}
     if sent.name == "found":
-        chosen = {one.name: sent.shown_value(one) for one in FOUND_BY}
-        players_of = {"Search": chosen["Search"], "Online": bool(chosen["Online"])}
-        given = {name: value for name, value in players_of.items() if value}
+        search, online = map(sent.shown_value, FOUND_BY)
+        chosen = {"Search": search, "Online": bool(online)}
+        given = {name: value for name, value in chosen.items() if value}
         return {**body, "Players": given, "Row": row}
     return {**body, "Rows": [{"Player": name, **row} for name in named]}
 
 
 def typed_filters(sent: Submission) -> dict[str, str]:
     """Return the filters of changes that were filled in, with times in UTC."""
-    typed = {one.name: plain(sent.value(one.name)) for one in PLAN_FILTERS}
-    utc = {name: as_utc(typed[name]) for name in ("From", "To")}
-    return {name: text for name, text in {**typed, **utc}.items() if text}
+    found = {}
+    for one in PLAN_FILTERS:
+        if text := plain(sent.value(one.name)):
+            found[one.name] = as_utc(text) if one.type == "datetime-local" else text
+    return found
 
 
 def about_found(target: Target) -> Iterable[str]:

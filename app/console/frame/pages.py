@@ -15,13 +15,12 @@ from markupsafe import Markup
 from app.approvals.access import filters_of
 from app.approvals.store import approvals
 from app.auth import guard
-from app.catalogue.store import objects
 from app.console.forms.submissions import submitted
 from app.console.frame import times
 from app.console.frame.files import file_path
 from app.console.game.actions import MARK, cards
 from app.console.history import sentences
-from app.console.history.tables import is_undoable
+from app.console.history.tables import is_undoable, names_in
 from app.console.session import sessions as session
 from app.core.changes import Applied
 from app.core.errors import QuartermasterError
@@ -145,19 +144,17 @@ def short_number(value: int) -> str:
     """Return an abbreviated number that fits into a slot; the page also has the exact one."""
     if value < 10**7:
         return number(value)
-    sizes = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
-    size, letter = next(one for one in sizes if value >= one[0])
-    parts = value / size
+    # The power of a thousand: millions, billions or trillions.
+    power = min(len(str(value)) - 1, 12) // 3
+    letter, parts = {2: "M", 3: "B", 4: "T"}[power], value / 1000**power
     return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
 
 
 def render(template: str, status: int | None = None, **context: Any) -> Response:
     """Return a page for a signed-in caller, with the form that was submitted to it, if any."""
     caller, sent = guard.caller(), submitted()
-    sees_users = caller.may(Permission.USERS_READ)
-    counts = {"users": users.count()} if sees_users else {}
-    if caller.may(Permission.PLAYERS_READ):
-        counts["players"] = players.count()
+    # Shown beside the pages that the caller may open.
+    counts = {"users": users.count(), "players": players.count()}
     if caller.may(Permission.APPROVE):
         counts["approvals"] = approvals.count_waiting(filters_of("waiting"))
     part = request.path.removeprefix(PREFIX).strip("/").partition("/")[0]
@@ -167,7 +164,7 @@ def render(template: str, status: int | None = None, **context: Any) -> Response
         person=caller,
         may=caller.may,
         opens=opens,
-        sees_users=sees_users,
+        sees_users=caller.may(Permission.USERS_READ),
         counts=counts,
         form_token=session.form_token(),
         sent=sent,
@@ -216,11 +213,18 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     settings = current_app.config
     name = settings["ENVIRONMENT_NAME"] or settings["ENV"]
     default = "red" if settings["ENV"] == "production" else "green"
-    colour = settings["ENVIRONMENT_COLOUR"] or default
     # A game without a name of its own has that of the service.
     game = {settings["GAME_NAME"]} - {SERVICE}
-    texts = {"site": " · ".join([*game, SERVICE]), "environment": " · ".join([*game, name])}
-    text = templates().get_template(template).render(**texts, colour=colour, **context)
+    text = (
+        templates()
+        .get_template(template)
+        .render(
+            site=" · ".join([*game, SERVICE]),
+            environment=" · ".join([*game, name]),
+            colour=settings["ENVIRONMENT_COLOUR"] or default,
+            **context,
+        )
+    )
     body = text.encode("utf-8", "replace")
     return Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
 
@@ -270,7 +274,7 @@ def current_notice() -> Document | None:
 def entry_text(entry: Document) -> str:
     if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
         return NEWS_WITHOUT_ENTRY["nothing"]
-    text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
+    text = sentences.notice(entry, names_in(entry))
     if entry["Operation"] in (INVITE.name, MAIL_RESET_CODE.name) and mailer.outbox:
         text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
     return text

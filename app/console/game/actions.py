@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
-from app.auth import guard
-from app.catalogue.store import objects
-from app.console.history.sentences import GUID
-from app.core.permissions import Permission
+from app.console.history.tables import names_in
 from app.core.texts import Names, name_of, short_text
 from app.core.types import Document, whole
 from app.game.actions.domain import GUILD_VARIABLE, KINDS, LETTER, RESTART, place_of, public_action
@@ -29,8 +25,7 @@ def cards(found: Iterable[Document]) -> list[Document]:
     """Return actions as pages show them, with the names of maps."""
     now = actions.now()
     records = [public_action(action, now) for action in found]
-    ids = GUID.findall(str([(record["Subject"], record["Arguments"]) for record in records]))
-    names = objects.names_of(ids)
+    names = names_in(records)
     shown = []
     for record in records:
         is_pending = record["State"] in PENDING
@@ -110,12 +105,7 @@ def game_stopped() -> datetime | None:
     return games[0]["LookedAt"] if games and not actions.is_game_looking() else None
 
 
-def actions_part(id_: str) -> dict[str, Any]:
+def actions_part(id_: str) -> Document:
     """Return the part about the game on the page of a player or a user."""
-    last = actions.list({"Subject.Id": id_}, 5).values if sees_actions() else []
+    last = actions.list({"Subject.Id": id_}, 5).values
     return {"asked": cards(last), "game_looks": actions.is_game_looking()}
-
-
-def sees_actions() -> bool:
-    """Tell whether the caller may see actions: they hold messages and letters to players."""
-    return guard.caller().may(Permission.GAME_ACT)

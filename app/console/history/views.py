@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from flask import Response
 
 from app.auth import guard
-from app.catalogue.store import objects
 from app.console.forms.declared import Field, Form, Target, about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place
@@ -17,8 +15,8 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import Listed, ListPage, columns
 from app.console.frame.pages import done, local, path_to, render
 from app.console.frame.times import as_utc
-from app.console.history.sentences import GUID, lines_text, with_names
-from app.console.history.tables import may_undo, table_entries, timeline
+from app.console.history.sentences import lines_text, with_names
+from app.console.history.tables import may_undo, names_in, table_entries, timeline
 from app.core.changes import Applied
 from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
@@ -65,16 +63,15 @@ def search(wanted: Document, size: int) -> CursorPage:
     return found._replace(values=table_entries(found.values))
 
 
-def about_history(found: Listed) -> dict[str, Any]:
+def about_history(found: Listed) -> Document:
     """Return the path to plan a batch that undoes all listed changes; None if that is impossible.
 
     A batch supports fewer filters than the list. If others are in use, it would undo too much.
     """
     chosen = {name: text for name, text in found.wanted.items() if text}
     is_supported = chosen.keys() <= {one.name for one in UNDO_FILTERS}
-    if not (chosen and is_supported and found.values and guard.caller().may(*UNDO_ALL)):
-        return {"undo_all": None}
-    return {"undo_all": path_to("batches", "new", "changes", **chosen)}
+    may = chosen and is_supported and found.values and guard.caller().may(*UNDO_ALL)
+    return {"undo_all": path_to("batches", "new", "changes", **chosen) if may else None}
 
 
 ListPage(
@@ -106,10 +103,10 @@ ListPage(
     find_timeline,
     columns(
         "At",
-        What=lambda row: row.get("Operation") or row["Kind"],
+        What="Operation",
         Result=lines_text,
-        Reason=lambda row: row.get("Reason") or row.get("Text"),
-        By=lambda row: row.get("By") or "the game",
+        Reason="Reason",
+        By="By",
         Via="Via",
         With="WithName",
         Id="Id",
@@ -162,9 +159,7 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
     if shown["UndoneBy"]:
         return None, "This change has already been undone."
     if not may_undo(shown):
-        is_own = shown["By"]["UserId"] == guard.caller().id
-        whose = "your own changes" if is_own else "changes of others"
-        return None, f"You may not undo {whose}. Ask somebody who manages staff."
+        return None, "You may not undo this change. Ask somebody who manages staff."
     if not shown["CanUndo"]:
         return None, "A change of this kind cannot be undone."
     refusal = ""
@@ -172,8 +167,7 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
         try:
             would = access.preview_undo(entry, is_partial)
         except QuartermasterError as error:
-            ids = GUID.findall(str(error))
-            refusal = refusal or with_names(str(error), objects.names_of(ids))
+            refusal = refusal or with_names(str(error), names_in(error))
         else:
             return table_entries([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], refusal
     return None, refusal

@@ -7,18 +7,17 @@ from typing import Any
 
 from flask import Response
 
-from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
 from app.console.forms.places import Found, Place
 from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.pages import PAGE_SIZE, path_to, render
-from app.console.history.tables import changes_of
+from app.console.history.tables import changes_of, names_in
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.permissions import Permission, scope_texts
-from app.core.types import Document
+from app.core.types import Document, value_at
 from app.users.api_keys.management import CREATE_KEY, REVOKE_KEY, ROTATE_KEY, list_keys
 from app.users.api_keys.schemas import LONGEST_NAME, OVERLAP_HOURS
 from app.users.oauth.sign_ins import owner
@@ -33,16 +32,17 @@ def keys_part(account: Document, path: str, made: Applied | None) -> Document:
     """Return the part about the keys of an account; path is that of the page."""
     records, sent = list_keys(account["_id"]), submitted()
     entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
-    names = objects.names_of({id_ for record in records for id_ in items_of(record)})
+    names = names_in(records)
     target = partial(Target, record={"Owner": account["_id"]}, entries=entries)
     keys = []
     for record in records:
+        items = value_at(record, "Budget.Items") or ()
         about = target(f"{path}/{record['Id']}", record["Id"], record["Name"])
         keys.append(
             {
                 **record,
                 "HasEnded": record["ExpiresAt"] <= users.now(),
-                "ItemNames": [names.get(id_) or id_ for id_ in items_of(record)],
+                "ItemNames": [names.get(id_) or id_ for id_ in items],
                 "Forms": forms_on([ROTATE, REVOKE], about, record["Id"]).values(),
             }
         )
@@ -55,10 +55,6 @@ def keys_part(account: Document, path: str, made: Applied | None) -> Document:
         "lost": [sent] if is_lost else [],
         "forms": forms_on([CREATE], target(path)),
     }
-
-
-def items_of(record: Document) -> list[str]:
-    return (record["Budget"] or {}).get("Items") or []
 
 
 def find_key(key: Lookup, key_id: str = "") -> Found:

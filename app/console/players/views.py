@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from flask import Response, current_app, request
-from markupsafe import Markup
 
-from app.catalogue.store import objects
-from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target, about_items
+from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, about_items
 from app.console.forms.places import Place
 from app.console.forms.submissions import submitted
-from app.console.frame.lists import ListPage, columns
+from app.console.frame.lists import ListPage, columns, window_of
 from app.console.frame.subjects import PLAYERS, marks_text
 from app.console.game.actions import actions_part
 from app.console.game.views import MESSAGE, SEND_LETTER, action_forms
+from app.console.history.tables import names_in
 from app.console.players import slots
 from app.console.players.slots import preview_lines
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.operations import Operation
-from app.core.paging import Page, Window
+from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.texts import name_of
-from app.core.types import Document, decimal
+from app.core.types import Document
 from app.game.actions.asking import player_subject
 from app.game.player_events.access import restore_item
-from app.http.cursors import cursors
 from app.http.path_converters import path_guid
 from app.players import spells
 from app.players.domain import DELETED_AT, with_maps
@@ -45,14 +40,6 @@ QUANTITY = Field("quantity", "Quantity", value=1)
 OVERFLOW = Field("bankoverflow", "Put the rest into the bank")
 SPELL = Field("spellid", "Spell", BY_NAME)
 VALUE = Field("value", "Value", "A whole number, true or false.")
-
-
-def about_deletion(target: Target) -> Iterable[str]:
-    if target.record["Online"]:
-        yield Markup(
-            "<bdi>{}</bdi> is online and cannot be deleted until they leave the game: the game "
-            "would save them again."
-        ).format(target.name)
 
 
 def note_form(operation: Operation) -> Form:
@@ -94,7 +81,7 @@ FORMS = {
             "Delete…",
             "Delete {name}",
             name="delete",
-            about=about_deletion,
+            about="Somebody who is online has to leave the game first: it would save them again.",
             confirm=(
                 "This deletes all items, spells and variables, too. You can undo it while the "
                 "change is in history."
@@ -140,14 +127,8 @@ MOST_SLOTS = 200
 
 
 def find_online(wanted: Document, size: int) -> Page:
-    """Find the players who are online. A cursor of this list is the number of a page.
-
-    On later pages, and in a file, those who come and go meanwhile may be missing.
-    """
-    page = decimal(cursors.read(wanted.get("after", "")).decode(errors="replace")) or 0
-    found = players.list_online(Window(page, size, size))
-    following = str(page + 1).encode() if (page + 1) * size < found.total else None
-    return Page(found.total, PLAYERS.cards(found.values), following)
+    found = players.walk_online(window_of(wanted, size))
+    return found._replace(values=PLAYERS.cards(found.values))
 
 
 NEEDS = (Permission.PLAYERS_READ,)
@@ -172,7 +153,7 @@ def player_page(tab: str, key: Lookup) -> Response:
     except NotFound as error:
         return PLAYERS.gone(key.id or players.get_id_ever(key), error, describe_deleted)
     (player,) = PLAYERS.cards([record])
-    shown: dict[str, Any] = {"tabs": FORMS}
+    shown: Document = {"tabs": FORMS}
     if tab == "items":
         shown |= items_content(record, player["Id"])
     elif tab == "spells":
@@ -193,15 +174,13 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
     return {"name": name, "deletion": None if name is None else next(deletions, None)}
 
 
-def items_content(held: Document, id_: str) -> dict[str, Any]:
+def items_content(held: Document, id_: str) -> Document:
     sizes, sent = current_app.config, submitted()
     inventory = slot_records(held["Inventory"], sizes["INVENTORY_SIZE"])
     bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
     chosen, bag_id = request.args.get("item", ""), request.args.get("bag")
     contents = bags.get(path_guid("bag", bag_id))["Slots"] if bag_id else []
-    given = sent and sent.args.get("itemid")
-    ids = [slot["ItemId"] for slot in (*inventory, *bank, *contents) if slot["Quantity"]]
-    names = objects.names_of([*ids, chosen, given])
+    names = names_in(inventory, bank, contents, chosen, sent and sent.args)
     preview = sent.preview if sent else None
     return {
         "inventory": slots.grid(inventory, names, slots.changes_of(preview, "Inventory")),
@@ -215,7 +194,7 @@ def items_content(held: Document, id_: str) -> dict[str, Any]:
 
 def named(records: list[Document], id_field: str) -> list[Document]:
     """Return spells or variables with their names."""
-    names = objects.names_of([record[id_field] for record in records])
+    names = names_in(records)
     return [{**record, "Name": name_of(record[id_field], names)} for record in records]
 
 
