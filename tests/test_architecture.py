@@ -271,8 +271,6 @@ def test_a_broken_rule_is_noticed():
     assert [broken for broken in BROKEN if not violations(*broken)] == []
 
 
-# Private names that may be used. The HOWTO of Python's logging advises this one.
-ALLOWED = {"http/logs.py": {"_srcfile"}}
 # marshmallow documents the first as the method to override, and Python the second as the way out.
 # namedtuple's _asdict and _replace and enum's _value_ are public in spite of their names.
 DOCUMENTED = {"_asdict", "_deserialize", "_exit", "_replace", "_value_"}
@@ -290,5 +288,4 @@ def foreign_private_names(source):
 def test_no_private_name_of_another_package_is_used():
     files = [*(APP / path for path in FILES), *(ROOT / "config").glob("*.py")]
     found = {path: set(foreign_private_names(path.read_text())) for path in files}
-    used = {path: names for path, names in found.items() if names}
-    assert used == {APP / path: names for path, names in ALLOWED.items()}
+    assert {path: names for path, names in found.items() if names} == {}

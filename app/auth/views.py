@@ -46,7 +46,7 @@ def read_route(
 
         found = blueprint.refuses(*refuses)(respond)
         found = blueprint.doc(deprecated=True)(found) if successor else found
-        found = blueprint.documents_response(200, schema, **options)(found)
+        found = blueprint.response(200, schema, **options)(found)
         found = blueprint.arguments(args, location=location)(found) if args else found
         declared: View = blueprint.route(path, methods=[method])(guard.required(*needs)(found))
         return declared

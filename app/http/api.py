@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import flask
 import flask_smorest
@@ -52,7 +52,10 @@ class UnguardedView(Exception):
 
 
 class Blueprint(flask_smorest.Blueprint):
-    """A blueprint that refuses views without a role, and documents the errors of views."""
+    """A blueprint that refuses views without a role, and documents the errors of views.
+
+    Views return complete responses: flask-smorest only documents them, and serialises nothing.
+    """
 
     ARGUMENTS_PARSER = RequestParser()
 
@@ -81,23 +84,10 @@ class Blueprint(flask_smorest.Blueprint):
 
         return decorator
 
-    # Views return complete responses: flask-smorest only documents them, and serialises nothing.
-    documents_response = flask_smorest.Blueprint.response
-    documents_alternative = flask_smorest.Blueprint.alt_response
-
     def arguments(self, schema: Schema, **options: Any) -> Any:
         """As flask-smorest's, but a body is required only if one of its fields is."""
         is_required = any(field.required for field in schema.fields.values())
         return super().arguments(schema, required=is_required, **options)
-
-    def documents_body(self, schema: Schema) -> Callable[[View], View]:
-        """Document a body that the view reads itself.
-
-        Only as JSON: with another media type, client generators fail or generate a second body.
-        """
-        content = {"application/json": {"schema": schema}}
-        body = {"required": True, "content": content}
-        return cast(Callable[[View], View], self.doc(requestBody=body))
 
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from flask import Flask, Request, current_app, has_request_context, request
 from flask.sessions import SessionInterface
@@ -12,12 +11,10 @@ from app.core.services import SERVICES as SERVICES
 from app.core.services import Service as Service
 from app.core.services import current as current
 
-_EMPTY = cast(dict[str, Any], MappingProxyType({}))  # read-only, because it is shared
-
 
 def current_environ() -> dict[str, Any]:
     """Return the WSGI environment of the current request; empty outside a request."""
-    return request.environ if has_request_context() else _EMPTY
+    return request.environ if has_request_context() else {}
 
 
 def settings() -> dict[str, Any]:

@@ -36,5 +36,4 @@ def register(app: Flask, origins: list[str]) -> None:
         allow_headers=ALLOWED,
         expose_headers=EXPOSED,
         max_age=REMEMBERED,
-        vary_header=True,
     )

@@ -21,16 +21,28 @@ LINES = re.compile(r"[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*")
 DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
 DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 # Messages are predicates: "The field 'x' " is put before them.
-NO_TIME = "Must be a time like 2026-01-31T12:00:00Z."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
 # What a field declares in addition to its type: what the OpenAPI document says about it, its
 # history name if that is not its own name capitalised, the type of the catalogue object that it
 # names, and whether history must not record it.
-OPENAPI = ("description", "example", "format", "enum", "pattern", "oneOf", "additionalProperties")
-SIZES = ("minLength", "maxLength", "minItems", "maxItems")
-FACTS = (*OPENAPI, *SIZES, "history_name", "object_type", "unrecorded")
+FACTS = (
+    "description",
+    "example",
+    "format",
+    "enum",
+    "pattern",
+    "oneOf",
+    "additionalProperties",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "history_name",
+    "object_type",
+    "unrecorded",
+)
 
 
 class Described:
@@ -96,9 +108,9 @@ class PlainText(Text):
     ) -> None:
         self._sizes = range(shortest, longest + 1)
         self._pattern = LINES if has_lines else NO_CONTROLS
-        about: dict[str, Any] = {"minLength": shortest} if shortest else {}
-        about |= {"maxLength": longest, "pattern": f"^{self._pattern.pattern}$"}
-        super().__init__(**about, **kwargs)
+        least: dict[str, Any] = {"minLength": shortest} if shortest else {}
+        pattern = f"^{self._pattern.pattern}$"
+        super().__init__(**least, maxLength=longest, pattern=pattern, **kwargs)
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -143,9 +155,9 @@ class Guid(Described, fields.String):
 class Moment(Described, fields.AwareDateTime):
     """A point in time that UTC can represent: year 1 at +14:00 is refused."""
 
-    default_error_messages = {
-        **dict.fromkeys(("invalid", "invalid_awareness", "format"), NO_TIME),
-    }
+    default_error_messages = dict.fromkeys(
+        ("invalid", "invalid_awareness", "format"), "Must be a time like 2026-01-31T12:00:00Z."
+    )
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> datetime:
         moment: datetime = super()._deserialize(value, *args, **kwargs)
@@ -208,8 +220,9 @@ class PasswordHash(Described, fields.String):
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("description", "The SHA-256 of the password in hex.")
-        facts = {"pattern": "^[0-9a-fA-F]{64}$", "example": DEMO_PASSWORD_HASH}
-        super().__init__(**facts, unrecorded=True, **kwargs)
+        super().__init__(
+            pattern="^[0-9a-fA-F]{64}$", example=DEMO_PASSWORD_HASH, unrecorded=True, **kwargs
+        )
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value, re.ASCII):

@@ -43,7 +43,7 @@ _LETTER = "|".join(
     )
 )
 REASON_PATTERN = f"^({_LETTER}){{0,{LONGEST_REASON}}}$"
-_REASON = re.compile(f"(?:{_LETTER}){{0,{LONGEST_REASON}}}", re.ASCII)
+
 # The key in the WSGI environment of a request: where it comes from, unless from the API.
 _VIA = "quartermaster.via"
 
@@ -119,7 +119,7 @@ def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     caller, via = environ[CALLER], environ.get(_VIA, "api")
     key = caller.key.name if caller.key else None
     sent = environ.get("HTTP_X_REASON", "")
-    if not _REASON.fullmatch(sent):
+    if not re.fullmatch(REASON_PATTERN, sent):
         raise Invalid(
             "The header X-Reason must be percent-encoded UTF-8 without control characters, "
             f"{LONGEST_REASON} characters at most."

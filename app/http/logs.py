@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from app.core.naming import printable
 from app.http.json import encode
 from app.http.masking import masked
 from app.http.tracing import request_id
@@ -17,9 +18,6 @@ HANDLER = "quartermaster"
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> logging.Handler:
     """Log to standard error in the given format, the warnings first. May be called again."""
-    # These fields of a log record are not used, and take time to fill.
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging._srcfile = None  # As the logging HOWTO recommends.
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
         root.removeHandler(handler)
@@ -30,10 +28,10 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> logg
     root.setLevel(level)
     # pymongo warns of unknown options of a URI, for example.
     logging.captureWarnings(True)
-    # At DEBUG, pymongo logs every command, including stored hashes and codes.
-    logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
-    # Authlib logs the secret that binds a sign-in to its browser.
-    logging.getLogger("authlib").setLevel(max(root.level, logging.INFO))
+    # At DEBUG, pymongo logs every command, including stored hashes and codes, and Authlib the
+    # secret that binds a sign-in to its browser.
+    for name in ("pymongo", "authlib"):
+        logging.getLogger(name).setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
     return handler
@@ -66,9 +64,7 @@ class TextFormatter(logging.Formatter):
         details = {"request_id": request_id(), **getattr(record, "details", {})}
         given = details.pop("request_id")
         text = masked(record.getMessage()) + "".join(f" {k}={v}" for k, v in details.items())
-        if not text.isprintable():
-            text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        line = f"{clock} {record.levelname:<7} {text} [{given}]"
+        line = f"{clock} {record.levelname:<7} {printable(text)} [{given}]"
         if record.exc_info:
             line += "\n" + masked(self.formatException(record.exc_info))
         return line

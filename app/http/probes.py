@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from flask import Flask, Response
 
@@ -13,7 +14,7 @@ from app.http.json import json_response
 
 def register(
     app: Flask,
-    open_to_all: Callable[..., object],
+    open_to_all: Callable[[Any], Any],
     is_ready: Callable[[], None],
     find_faults: Callable[[], list[str]],
 ) -> None:
@@ -23,10 +24,12 @@ def register(
     """
 
     @app.get("/healthz")
+    @open_to_all
     def healthz() -> Response:
         return json_response({"status": "ok"})
 
     @app.get("/readyz")
+    @open_to_all
     def readyz() -> Response:
         is_ready()
         answer: Document = {"status": "ready"}
@@ -35,8 +38,6 @@ def register(
         return json_response(answer)
 
     @app.get("/metrics")
+    @open_to_all
     def exposition() -> Response:
         return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
-
-    for view in (healthz, readyz, exposition):
-        open_to_all(view)

@@ -44,8 +44,7 @@ def request_id() -> str:
 
 def note(**details: str) -> None:
     """Add details to the log line of the current request; pass names through ``loggable_name``."""
-    if environ := current_environ():
-        environ.setdefault(_DETAILS, {}).update(details)
+    current_environ().setdefault(_DETAILS, {}).update(details)
 
 
 def loggable_name(name: str) -> str:

@@ -79,7 +79,7 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
         body = (piece for piece in pieces)
         held.callback(resumable(body.close))
         step = resumable(copy_current_request_context(partial(next, body, None)))
-        response = Response(iter(step, None), headers=dict(headers), **options)
+        response = Response(iter(step, None), headers=headers, **options)
         response.call_on_close(held.pop_all().close)
         return response
 

@@ -121,7 +121,7 @@ def ask_route(
     def decorator(view: Any) -> Any:
         view = blueprint.idempotent(view)
         view = blueprint.refuses(NoGame(), ActionFailed(f"{PLAYER} is not playing."))(view)
-        view = blueprint.documents_alternative(
+        view = blueprint.alt_response(
             202, schema=ActionUnderWaySchema, description="Not answered yet."
         )(view)
         facts = {"args": args, "method": "POST", **answer}

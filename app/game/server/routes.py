@@ -63,7 +63,7 @@ of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", g
     WasErased(),
     method="PUT",
 )
-@of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
+@of_players.alt_response(201, schema=SavedSchema, description="Made.")
 def save_player(args: Document, player_id: Lookup) -> Response:
     """Save a character
 

@@ -88,20 +88,18 @@ def _complete(
         *([guide.REASON] if takes_reason else []),
     ]
     bodies = list(operation.get("requestBody", {}).get("content", {}).values())
-    responses = {s: body for s, body in operation["responses"].items() if "content" in body}
-    successes = [body["content"][JSON] for status, body in responses.items() if status < "3"]
-    for media in bodies:
-        media.setdefault("example", _example(media["schema"], schemas, is_answer=False))
-    for media in successes:
-        media.setdefault("example", _example(media["schema"], schemas, is_answer=True))
-
     sent = {parameter["name"] for parameter in parameters}
     for body in bodies:
+        body.setdefault("example", _example(body["schema"], schemas, is_answer=False))
         sent |= _resolve(body["schema"], schemas).get("properties", {}).keys()
     headers |= {"Warning"} if sent & {"pageSize", "count"} else set()
     headers |= {"Deprecation", "Link"} if operation.get("deprecated") else set()
+    # Without the reference to an error of flask-smorest's parser.
+    responses = {s: body for s, body in operation["responses"].items() if "content" in body}
     responses["200"]["description"] = "Done."
     for status, response in responses.items():
+        media = response["content"][JSON]
+        media.setdefault("example", _example(media["schema"], schemas, is_answer=status < "3"))
         response["headers"] = _headers(headers if status < "202" else {"X-Request-ID"})
 
     general = {429, 500, 503}
@@ -117,9 +115,13 @@ def _complete(
         reference = {"$ref": f"#/components/responses/Failure{status}"}
         failure = _failure(status, [*shared, *own]) if own else reference
         responses.setdefault(str(status), failure)
+    scopes = ", ".join(f"`{scope}`" for scope in view.scopes or ()) or "any"
+    of_keys = "Not with a key." if view.scopes is None else f"Scopes of a key: {scopes}."
+    roles = ", ".join(f"`{role}`" for role in view.access)
+    access = f"Roles: {roles}. {of_keys}" if view.access else "Public."
     operation.update(
         operationId=name,
-        description="\n\n".join(filter(None, (operation.get("description"), _access(view)))),
+        description="\n\n".join(filter(None, (operation.get("description"), access))),
         security=[{"password": list(view.access)}, {"bearer": []}] if view.access else [],
         parameters=parameters,
         responses=dict(sorted(responses.items())),
@@ -130,15 +132,6 @@ def _path_parameter(argument: PathArgument) -> Document:
     schema = {"type": "string", **({"format": "uuid"} if argument.is_guid else {})}
     about = {"description": argument.about, "example": argument.example, "schema": schema}
     return {"in": "path", "name": argument.name, "required": True, **about}
-
-
-def _access(view: Any) -> str:
-    """Return the sentences about who may call a view."""
-    if not view.access:
-        return "Public."
-    scopes = ", ".join(f"`{scope}`" for scope in view.scopes or ()) or "any"
-    of_keys = "Not with a key." if view.scopes is None else f"Scopes of a key: {scopes}."
-    return f"Roles: {', '.join(f'`{role}`' for role in view.access)}. {of_keys}"
 
 
 def _example(schema: Document, schemas: Document, is_answer: bool) -> Any:

@@ -56,7 +56,7 @@ refused = partial(blp.alt_response, schema=TokenFailureSchema)
 @blp.route("/token", methods=["POST"])
 @guard.public
 @blp.arguments(TokenArgs(), location="form")
-@blp.documents_response(200, TokenSchema)
+@blp.response(200, TokenSchema)
 @refused(400, example=refusal(bad_credentials()), description=STATUSES[400])
 @refused(403, example=refusal(no_access()), description=STATUSES[403])
 @blp.refuses(RateLimited("account", 600))
