@@ -90,7 +90,7 @@ def _is_by(request: Document, caller: Caller) -> bool:
     return bool(request["By"]["UserId"] == caller.id)
 
 
-def approve(id_: str, args: Document) -> tuple[Document, Applied]:
+def approve(id_: str, args: Document) -> Applied:
     """Approve a request and make its change, if the result would still be what was planned.
 
     The approver's own limits apply, and the items count to the approver's day.
@@ -108,10 +108,9 @@ def approve(id_: str, args: Document) -> tuple[Document, Applied]:
         raise PlanChanged
 
     try:
-        applied = spend(kinds.moves(request), change, partial(_find_approved, id_))
+        return spend(kinds.moves(request), change, partial(_find_approved, id_))
     except OverLimit as error:
         raise OverOwnLimit(error.why, error.field) from None
-    return applied.answer, applied
 
 
 def _find_approved(id_: str) -> Applied | None:

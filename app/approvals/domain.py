@@ -9,14 +9,28 @@ from app.core.types import Document
 
 # After this time, nobody can decide on a request any more.
 LIFETIME = timedelta(days=7)
-# Of one person. Colleagues get no mails about more requests than that in an hour, either.
+# Of one person.
 MOST_WAITING = 20
 # The argument of an invitation that is kept only until the request is decided.
 ADDRESS = "Email"
 STATES = ("waiting", "done", "declined", "withdrawn", "ended")
 LISTS = {"waiting": ("waiting",), "decided": ("done", "declined", "withdrawn")}
-SERVED = ("State", "At", "EndsAt", "Operation", "Subject", "Arguments", "By", "Reason")
-PLAN, DECIDED = ("Plan", "PlanNumber"), ("DecidedBy", "DecidedAt", "Why", "Entry")
+SERVED = (
+    "State",
+    "At",
+    "EndsAt",
+    "Operation",
+    "Subject",
+    "Arguments",
+    "By",
+    "Reason",
+    "Plan",
+    "PlanNumber",
+    "DecidedBy",
+    "DecidedAt",
+    "Why",
+    "Entry",
+)
 
 
 class AskerNeedsRole(Forbidden):
@@ -71,8 +85,7 @@ def is_same(earlier: Document, request: Document) -> bool:
 
 
 def public_approval(request: Document) -> Document:
-    names = (*SERVED, *PLAN, *DECIDED)
-    return {"Id": request["_id"], **{name: request.get(name) for name in names}}
+    return {"Id": request["_id"], **{name: request.get(name) for name in SERVED}}
 
 
 def idempotency_key(request_id: str) -> str:

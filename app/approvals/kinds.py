@@ -120,8 +120,7 @@ def preview(request: Document) -> list[Document]:
     if operation is None:
         return []
     if operation.preview:
-        meant = previewed_intent(operation, args)
-        return operation.preview(_key_of(request), args, meant)
+        return operation.preview(_key_of(request), args, previewed_intent(operation, args))
     entry = (
         preview_undo(_entry_of(request), args.get("is_partial", False))
         if operation is UNDO

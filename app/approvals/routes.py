@@ -111,8 +111,8 @@ def approve_request(args: Document, request_id: str) -> Response:
     the plan, nothing changes, and the request waits with a new plan. A batch can then be run by the
     person who asked.
     """
-    request, applied = access.approve(request_id, args)
-    return change_response(applied, served(request))
+    approved = access.approve(request_id, args)
+    return change_response(approved, served(approved.answer))
 
 
 @read(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from pymongo import ReturnDocument
@@ -33,16 +32,32 @@ from app.storage.fence import ERASURES, require_not_erased
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import ARRAY, COUNT, GUID, MOMENT, TEXT, object_shape
+from app.storage.schema.shapes import (
+    ARRAY,
+    COUNT,
+    GUID,
+    MOMENT,
+    OBJECT,
+    TEXT,
+    object_shape,
+)
 
-OBJECT: Document = {"bsonType": "object"}
 APPROVALS = CollectionPlan(
     "approvals",
     object_shape(
         {
-            **{"_id": GUID, "At": MOMENT, "EndsAt": MOMENT, "State": TEXT, "Operation": TEXT},
-            **{"Subject": OBJECT, "Arguments": OBJECT, "By": OBJECT, "Via": TEXT, "Reason": TEXT},
-            **{"Plan": ARRAY, "PlanNumber": COUNT},
+            "_id": GUID,
+            "At": MOMENT,
+            "EndsAt": MOMENT,
+            "State": TEXT,
+            "Operation": TEXT,
+            "Subject": OBJECT,
+            "Arguments": OBJECT,
+            "By": OBJECT,
+            "Via": TEXT,
+            "Reason": TEXT,
+            "Plan": ARRAY,
+            "PlanNumber": COUNT,
         },
         {"DecidedBy": OBJECT, "DecidedAt": MOMENT, "Why": TEXT, "Entry": TEXT},
     ),
@@ -55,7 +70,7 @@ APPROVALS = CollectionPlan(
         expiry(),
     ),
 )
-HOUR = timedelta(hours=1)
+
 NO_ADDRESS = {"$unset": {f"Arguments.{ADDRESS}": ""}}
 
 Result = TypeVar("Result")
@@ -102,16 +117,16 @@ class Approvals:
         require_not_erased(self._erasures, named, request, players=named)
         id_ = _id_of(request, key) if key else str(uuid.uuid4())
         stored = {
-            **{"_id": id_, "At": now, "EndsAt": now + LIFETIME, "State": "waiting"},
-            **{"PlanNumber": 1, **request, **self._entries.expiry_of(now + LIFETIME)},
+            "_id": id_,
+            "At": now,
+            "EndsAt": now + LIFETIME,
+            "State": "waiting",
+            "PlanNumber": 1,
+            **request,
+            **self._entries.expiry_of(now + LIFETIME),
         }
         self._approvals.insert_one(stored)
         return stored
-
-    def is_frequent(self, user_id: str) -> bool:
-        """Tell whether somebody has asked for so much in an hour that mails would be a nuisance."""
-        recent = {"By.UserId": user_id, "At": {"$gt": self.now() - HOUR}}
-        return self._approvals.count_documents(recent, limit=MOST_WAITING + 1) > MOST_WAITING
 
     def get(self, request_id: str) -> Document:
         found = self._approvals.find_one({"_id": request_id})

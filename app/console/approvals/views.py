@@ -96,8 +96,8 @@ def is_of_caller(target: Target) -> Any:
     return target.record["By"]["UserId"] == guard.caller().id
 
 
-def after_approval(approved: tuple[Document, Applied], _: Submission, request_id: str) -> Response:
-    operation = approved[0]["Operation"]
+def after_approval(approved: Applied, _: Submission, request_id: str) -> Response:
+    operation = approved.answer["Operation"]
     mark = "approved" if operation == RUN_BATCH else "made"
     # An erasure deletes what is about the person.
     kept = [] if operation == ERASE else [request_id]

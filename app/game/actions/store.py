@@ -66,12 +66,12 @@ from app.storage.schema.shapes import (
     GUID,
     MOMENT,
     MOMENT_OR_NULL,
+    OBJECT,
     TEXT,
     TEXT_OR_NULL,
     object_shape,
 )
 
-OBJECT: Document = {"bsonType": "object"}
 ACTIONS = CollectionPlan(
     "actions",
     object_shape(

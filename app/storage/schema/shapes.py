@@ -16,6 +16,7 @@ TEXT: Document = {"bsonType": "string"}
 FLAG: Document = {"bsonType": "bool"}
 MOMENT: Document = {"bsonType": "date"}
 ARRAY: Document = {"bsonType": "array"}
+OBJECT: Document = {"bsonType": "object"}
 TEXTS: Document = {"bsonType": "array", "items": TEXT}
 STAMP: Document = {"bsonType": "objectId"}
 TEXT_OR_NULL: Document = {"bsonType": ["string", "null"]}
