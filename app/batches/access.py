@@ -14,7 +14,7 @@ from app.auth.spending import (
     refuse_budgets,
     require_no_approval,
 )
-from app.batches.domain import RowFilters, public_row, row_key
+from app.batches.domain import public_row, row_key
 from app.batches.store import batches
 from app.core.changes import Origin
 from app.core.naming import Lookup
@@ -48,8 +48,8 @@ def list_batches(size: int, after: str) -> CursorPage:
 def list_rows(batch: Document, args: Document, size: int) -> CursorPage:
     """Return a page of the public rows of a visible batch."""
     subject = players.get_id_ever(Lookup.parse(args["player"])) if "player" in args else None
-    filters = RowFilters(batch["_id"], args.get("verdict"), subject)
-    page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
+    after = cursors.read(args.get("after", ""))
+    page = batches.list_rows(batch["_id"], args.get("verdict"), subject, size, after)
     entries = history.ids_by_key([row_key(row) for row in page.values])
     values = [public_row(row, entries.get(row_key(row))) for row in page.values]
     return page._replace(values=with_current_names(values))

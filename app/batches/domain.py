@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.core.errors import Conflict, Invalid, KeyReused, QuartermasterError, Unavailable
 from app.core.operations import batch_operations
@@ -20,8 +20,21 @@ OPEN = ("planned", "running", "paused")
 VERDICTS = ("ready", "refused", "done")
 PROGRESS = ("Ready", "Done", "Refused", "Replanned")
 # The fields that are served as they are stored.
-BATCH = ("Name", "Reason", "At", "Via", "State", "Rows", "BegunAt", "PausedWhy", "EndedAt")
-OPTIONAL = ("Undoes", "Retries", "Undo", "ApprovedBy")
+BATCH = (
+    "Name",
+    "Reason",
+    "At",
+    "Via",
+    "State",
+    "Rows",
+    "BegunAt",
+    "PausedWhy",
+    "EndedAt",
+    "Undoes",
+    "Retries",
+    "Undo",
+    "ApprovedBy",
+)
 ROW = ("Player", "Subject", "Operation", "Verdict", "Why", "Warning", "Version", "Replanned")
 # How many kinds of rows a summary lists.
 MOST_KINDS = 20
@@ -98,30 +111,9 @@ class UndoneTwice(Conflict):
     sentence = "The change {entry_id} is already undone by row {row} of this batch."
 
 
-class Result(NamedTuple):
-    """The result of a row: done, or refused with a sentence."""
-
-    id: str
-    why: str | None
-    # Whether the player had changed since the plan, so that the row was judged anew.
-    replanned: bool
-    warning: str | None = None
-    # Whether it has moved items now: not if it is refused, or was made before.
-    has_moved: bool = False
-
-
-class RowFilters(NamedTuple):
-    """Which rows a list shows; None: all."""
-
-    batch_id: str
-    verdict: str | None = None
-    subject_id: str | None = None
-
-
 class Row(NamedTuple):
     """A row as it was sent, and its subject."""
 
-    number: int
     player: str | None
     operation: str | None
     arguments: Document
@@ -131,6 +123,8 @@ class Row(NamedTuple):
     subject: Document | None = None
     # If it tries a row of another batch again: the id of the first one in a chain of retries.
     earlier_id: str = ""
+    # From 1; without one, its place among the rows.
+    number: int = 0
     # If its arguments are invalid: what was sent instead, by the names of history.
     sent: Document = {}
 
@@ -189,8 +183,9 @@ class Summary:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str | None, str | None], Document] = {}
-        self._last: dict[tuple[str | None, str | None], str] = {}
+        # By operation and object: the counts, and the last subject.
+        self._kinds: dict[Any, Document] = {}
+        self._last: dict[Any, str] = {}
         # The items that all rows move, the most of one item in a row, and whether a row moves an
         # unknown number.
         self.moves: Document = {"Items": 0, "Largest": 0, "IsUnknown": False}
@@ -254,7 +249,7 @@ def title_of(batch: Document, names: Names) -> str:
 def public_batch(batch: Document) -> Document:
     return {
         "Id": batch["_id"],
-        **{name: batch.get(name) for name in (*BATCH, *OPTIONAL)},
+        **{name: batch.get(name) for name in BATCH},
         "By": _author(batch["By"]),
         "StartedBy": _author(batch.get("StartedBy")),
         **progress_of(batch),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import count
 
 from app.auth import guard
 from app.auth.spending import refuse_budgets
@@ -16,7 +15,6 @@ from app.batches.domain import (
     NothingLeft,
     NothingToUndo,
     Row,
-    RowFilters,
     Summary,
     TooManyRows,
     Undone,
@@ -59,7 +57,6 @@ from app.history.access import (
 from app.history.store import filters_of, history
 from app.http.context import current
 from app.http.intents import origin, sent_key
-from app.http.masking import masked
 from app.http.parser import load
 from app.players.store import players
 from app.storage.bulk import batches as in_chunks
@@ -99,12 +96,14 @@ def plan(read: Callable[[], Document], digest: str, name: str = "") -> Applied:
         return Applied(earlier, replayed=True)
     with working(places):
         body = read()
-        head = read_head({**body, **({"Name": name} if name else {})})
-        fields = {"Name": masked(head["Name"]), **_author(head["Reason"]), **request}
+        if name:
+            body["Name"] = name
+        head = read_head(body)
+        fields = {"Name": head["Name"], **_author(head["Reason"]), **request}
         rows: Iterable[Row] = body.get("Rows", ())
         if "Undo" in head:
             guard.caller().require(Permission.HISTORY_READ, Permission.UNDO_OWN)
-            fields["Undo"] = filters_as_json(head["Undo"])
+            fields["Undo"] = head["Undo"]
             rows = chosen_changes(head["Undo"], visible_kinds())
         if "Players" in head:
             rows = chosen_players(head["Players"], head["Row"])
@@ -120,13 +119,6 @@ def read_head(body: Document) -> Document:
     if ("Players" in head) != ("Row" in head):
         raise InvalidField("Row", "Is for Players, and Players need it.")
     return head
-
-
-def filters_as_json(chosen: Document) -> Document:
-    return {
-        name: value if isinstance(value, str | bool) else value.isoformat().replace("+00:00", "Z")
-        for name, value in chosen.items()
-    }
 
 
 def plan_undo(batch_id: str, is_partial: bool) -> Applied:
@@ -163,12 +155,8 @@ def _request(digest: str) -> Document:
 
 def _author(reason: str | None) -> Document:
     by = origin(otherwise=reason)
-    key = {} if by.key is None else {"Key": by.key}
-    return {
-        "Reason": by.reason,
-        "By": {"UserId": by.user_id, "Name": by.name, **key},
-        "Via": by.via,
-    }
+    author = {"UserId": by.user_id, "Name": by.name, "Key": by.key}
+    return {"Reason": by.reason, "By": author, "Via": by.via}
 
 
 def chosen_changes(chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
@@ -177,7 +165,6 @@ def chosen_changes(chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
     filters = filters_of(wanted, kinds)
     if not history.holds(filters):
         raise NothingToUndo("no change matches")
-    numbers = count(1)
     for entries in in_chunks(history.walk(filters), CHUNK):
         renew_time_limit()
         # The chosen changes that these undo, directly or through other undos.
@@ -188,7 +175,7 @@ def chosen_changes(chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
             undone |= found
         for entry in entries:
             arguments = undo_arguments(entry["_id"], chosen.get("Partial", False))
-            row = Row(next(numbers), None, UNDO.name, arguments)
+            row = Row(None, UNDO.name, arguments)
             if undoes_nothing(entry, undone):
                 fault = str(Undone(entry["_id"], entry["Undoes"]))
                 # Without its arguments, it cannot be tried again.
@@ -198,7 +185,7 @@ def chosen_changes(chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
 
 def chosen_players(chosen: Document, row: Document) -> Iterator[Row]:
     """Yield the same row for each player whose name contains a text, or who is online."""
-    first = parse_row(1, {"player": "somebody", **row})
+    first = parse_row({"player": "somebody", **row})
     if first.fault:
         raise InvalidField("Row", first.fault)
     ids = players.find_ids(chosen.get("Search"), chosen["Online"], MOST_PLAYERS + 1)
@@ -206,21 +193,21 @@ def chosen_players(chosen: Document, row: Document) -> Iterator[Row]:
         raise InvalidField("Players", "Matches nobody.")
     if len(ids) > MOST_PLAYERS:
         raise InvalidField("Players", f"Matches more than {MOST_PLAYERS:,} players.")
-    for number, id_ in enumerate(ids, 1):
-        yield first._replace(number=number, player=id_)
+    for id_ in ids:
+        yield first._replace(player=id_)
 
 
 def done_rows(batch_id: str, is_partial: bool) -> Iterator[Row]:
     """Yield an undo row for each row that a batch has carried out, the last first."""
-    numbers = count(1)
-    for done in in_chunks(batches.walk_rows(RowFilters(batch_id, "done"), order=-1), CHUNK):
+    row = None
+    for done in in_chunks(batches.walk_rows(batch_id, order=-1, Verdict="done"), CHUNK):
         entries = history.ids_by_key([row_key(row) for row in done])
         for row in done:
             entry_id = entries.get(row_key(row))
             arguments = undo_arguments(entry_id, is_partial) if entry_id else {}
             fault = f"The change of row {number_of(row)} is not in history."
-            yield Row(next(numbers), None, UNDO.name, arguments, None if entry_id else fault)
-    if next(numbers) == 1:
+            yield Row(None, UNDO.name, arguments, None if entry_id else fault)
+    if row is None:
         raise NothingToUndo("the batch has changed nothing")
 
 
@@ -228,12 +215,13 @@ def rows_left(batch_id: str) -> Iterator[Row]:
     """Yield again each row that a batch has not carried out, under its number there."""
     row = None
     for verdict in ("refused", "ready"):
-        for row in batches.walk_rows(RowFilters(batch_id, verdict)):
+        for row in batches.walk_rows(batch_id, Verdict=verdict):
             operation, subject = row["Operation"], row["Subject"]
             # The player may have another name by now.
             player = subject["Id"] if subject and operation != UNDO.name else row["Player"]
             first = row.get("Retries") or row["_id"]
-            again = Row(number_of(row), player, operation, row["Arguments"], earlier_id=first)
+            arguments, number = row["Arguments"], number_of(row)
+            again = Row(player, operation, arguments, earlier_id=first, number=number)
             if not row["Arguments"]:  # malformed, so it stays refused
                 sent = row.get("Sent", {})
                 again = again._replace(fault=row["Why"], subject=subject, sent=sent)
@@ -272,21 +260,19 @@ def _with_subjects(rows: Iterable[Row]) -> Iterator[Row]:
     found_rows = 0
     for chunk in in_chunks(rows, CHUNK):
         renew_time_limit()
-        found_rows += len(chunk)
-        if found_rows > MOST_ROWS:
+        if found_rows + len(chunk) > MOST_ROWS:
             raise TooManyRows
         keys = {row.player: Lookup.parse(row.player) for row in chunk if row.player}
         found = players.identify_many(list(keys.values()))
         undone = [row.arguments["id"] for row in chunk if not (row.fault or row.player)]
         entries = history.get_many(undone)
         for row in chunk:
-            row = _with_object_ids(row, ids_named)
+            found_rows += 1
+            row = _with_object_ids(row._replace(number=row.number or found_rows), ids_named)
             if row.fault:
                 yield row
             elif row.player is None:
-                id_ = row.arguments["id"]
-                fault = None if id_ in entries else masked(str(NotFound("entry of history", id_)))
-                yield row._replace(subject=entries.get(id_, {}).get("Subject"), fault=fault)
+                yield row._replace(subject=entries.get(row.arguments["id"], {}).get("Subject"))
             elif identity := found.get(keys[row.player]):
                 subject = {"Kind": "player", "Id": identity.id, "Name": identity.name}
                 yield row._replace(subject=subject)
@@ -317,6 +303,7 @@ def _judge_and_store(
     batch: Document, found: Sequence[Row], advance: Callable[[int], object]
 ) -> Document:
     """Store rows, which are sorted by subject, with their verdicts; return the planned batch."""
+    # The permissions that a caller needs to see or carry out the rows.
     judge, summary, needs = Judge(), Summary(), set[str]()
     for portion in in_chunks(found, CHUNK):
         renew_time_limit()
@@ -324,12 +311,17 @@ def _judge_and_store(
         judge.judge([row for row in rows if row["Verdict"] == "ready"])
         batches.add_rows(batch, rows)
         for row in rows:
-            needs |= _needs(row)
+            if operation := batch_operations().get(row["Operation"]):
+                permissions = {one.value for one in operation.permissions}
+                needs |= {"undo"} if operation.is_undo else permissions
+            # As history, rows about users and about roles need a permission of their own.
+            if row["Subject"] and row["Subject"]["Kind"] in NEEDED:
+                needs.add(f"{row['Subject']['Kind']}s")
             summary.add(row)
         advance(len(portion))
     kinds = summary.records()
-    plan: Document = {"Needs": sorted(needs | judge.needs), "Moves": summary.moves}
-    plan["Summary"] = kinds
+    needs |= judge.needs
+    plan: Document = {"Needs": sorted(needs), "Moves": summary.moves, "Summary": kinds}
     # An erasure may have hidden a name that was given, so that is not written again.
     if not batch["Name"]:
         names = objects.names_of([kind["Object"] for kind in kinds if kind["Object"]])
@@ -349,20 +341,9 @@ def _new_row(batch_id: str, row: Row) -> Document:
         "Why": row.fault,
         "Version": None,
         "Replanned": False,
-        **({"Retries": row.earlier_id} if row.earlier_id else {}),
-        **({"Sent": row.sent} if row.sent else {}),
+        "Retries": row.earlier_id,
+        "Sent": row.sent,
     }
-
-
-def _needs(row: Document) -> set[str]:
-    """Return the permissions that a caller needs to see or carry out a row."""
-    operation, needs = batch_operations().get(row["Operation"]), set()
-    if operation:
-        needs = {"undo"} if operation.is_undo else {one.value for one in operation.permissions}
-    # As history, rows about users and about roles need a permission of their own.
-    if row["Subject"] and row["Subject"]["Kind"] in NEEDED:
-        needs.add(f"{row['Subject']['Kind']}s")
-    return needs
 
 
 class Judge:
@@ -382,8 +363,8 @@ class Judge:
         entries = entries_to_undo(rows)
         for row in rows:
             try:
-                if row["Operation"] == UNDO.name:
-                    self._require_undo(row, entries.get(row["Arguments"]["id"]))
+                if entry := entries.get(row["Arguments"].get("id", "")):
+                    self._require_undo(row, entry)
                 change = change_of(row, entries, NOBODY)
                 if isinstance(change, Alone):
                     preview_undo_as(*change)
@@ -408,19 +389,18 @@ class Judge:
                 row["Version"] = verdict.version
                 row["Warning"] = verdict.warning or row["Warning"]
 
-    def _require_undo(self, row: Document, entry: Document | None) -> None:
+    def _require_undo(self, row: Document, entry: Document) -> None:
         """Raise if the caller may not see and undo an entry, or if another row undoes it."""
         if guard.own_rights():  # whoever can run commands may undo everything
-            caller, kind = guard.caller(), row["Subject"]["Kind"]
+            caller, kind = guard.caller(), entry["Subject"]["Kind"]
             caller.require(Permission.UNDO_OWN, *([NEEDED[kind]] if kind in NEEDED else []))
-            if entry:
-                require_own(entry)
+            require_own(entry)
             may_any = caller.may(Permission.UNDO_ANY)
             self.needs.add((Permission.UNDO_ANY if may_any else Permission.UNDO_OWN).value)
         number = number_of(row)
-        first = self._undoing.setdefault(row["Arguments"]["id"], number)
+        first = self._undoing.setdefault(entry["_id"], number)
         if first != number:
-            raise UndoneTwice(row["Arguments"]["id"], first)
+            raise UndoneTwice(entry["_id"], first)
 
 
 def _refuse(row: Document, refusal: QuartermasterError) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from itertools import starmap
 from typing import Any, BinaryIO, TextIO
-
-import orjson
 
 from app.batches.domain import MOST_ROWS, Row
 from app.core.errors import Invalid, InvalidField
@@ -17,7 +14,7 @@ from app.core.operations import Operation, batch_operations
 from app.core.types import Document
 from app.http.lenient import respell
 from app.http.masking import masked
-from app.http.parser import MAX_FIELDS, load
+from app.http.parser import MAX_FIELDS, json_object, load
 
 CSV = "text/csv"
 # The size of JSON. 100,000 usual rows have 14 MB, and take up to 90 MB of memory.
@@ -32,7 +29,6 @@ LONGEST_LINE = 128 * 1024
 MOST_LINES = 2**20
 # Stands for the id of an object that a row names, while its other arguments are checked.
 NAMED = NIL.replace("0", "1")
-TOO_MANY_CELLS = "The line has more cells than there are columns."
 
 
 def json_body(file: BinaryIO, called: str = "The request body") -> Document:
@@ -46,16 +42,11 @@ def json_body(file: BinaryIO, called: str = "The request body") -> Document:
         raise Invalid(f"{size}: send CSV, or split it into several batches.")
     if text.count(b",") > MOST_COMMAS or text.count(b"{") + text.count(b"[") > MOST_OBJECTS:
         raise Invalid(f"{called} has too many values for {MOST_ROWS:,} rows.")
-    try:
-        body: Document = orjson.loads(text)
-    except ValueError as error:
-        raise Invalid(f"{called} is not valid JSON: {error}.") from None
-    if not isinstance(body, dict) or len(body) > MAX_FIELDS:
-        raise Invalid(f"{called} must be a JSON object.")
+    body = json_object(text, called)
     if "Rows" in body:
         if not isinstance(body["Rows"], list):
             raise InvalidField("Rows", "Must be a list.")
-        body["Rows"] = starmap(parse_row, enumerate(body["Rows"], 1))
+        body["Rows"] = map(parse_row, body["Rows"])
     return body
 
 
@@ -67,8 +58,8 @@ def csv_body(file: BinaryIO) -> Document:
 def _csv_rows(file: BinaryIO) -> Iterator[Row]:
     text = io.TextIOWrapper(file, "utf-8-sig", newline="")
     try:
-        for number, (values, fault) in enumerate(_csv_values(CsvLines(text)), 1):
-            yield parse_row(number, values, True, fault)
+        for values in _csv_values(text):
+            yield parse_row(values, is_text=True)
     except UnicodeDecodeError:
         raise Invalid("The file is not UTF-8: save a spreadsheet as CSV (UTF-8).") from None
     except csv.Error as error:
@@ -77,37 +68,19 @@ def _csv_rows(file: BinaryIO) -> Iterator[Row]:
         text.detach()
 
 
-class CsvLines:
-    """The lines of a file; refuses a line that is too long, or one too many, before reading it."""
-
-    def __init__(self, text: TextIO) -> None:
-        self._text = text
-        self._lines_left = MOST_LINES
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        """Reset the character count of the row; a row spans several lines if its cells do."""
-        self._characters_left = LONGEST_LINE
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._text.readline(self._characters_left + 1)
-        if not line:
-            raise StopIteration
-        self._characters_left -= len(line)
-        self._lines_left -= 1
-        if self._characters_left < 0:
+def _lines_of_row(text: TextIO) -> Iterator[str]:
+    """Yield the next lines for as long as a row goes on; refuse a long one before reading it."""
+    left = LONGEST_LINE
+    while line := text.readline(left + 1):
+        left -= len(line)
+        if left < 0:
             raise Invalid(f"A line of the file has more than {LONGEST_LINE:,} characters.")
-        if self._lines_left < 0:
-            raise Invalid(f"The file has more than {MOST_LINES:,} lines.")
-        return line
+        yield line
 
 
-def _csv_values(lines: CsvLines) -> Iterator[tuple[Document, str]]:
-    """Yield the values of each row that is not empty by column, and its fault if it has more."""
-    first = next(lines, "")
+def _csv_values(text: TextIO) -> Iterator[dict[str | None, str]]:
+    """Yield the values of each row that is not empty by column; None has those beyond them."""
+    first = next(_lines_of_row(text), "")
     # In many locales, spreadsheets separate columns by semicolons.
     delimiter = next((mark for mark in DELIMITERS if mark in first and "," not in first), ",")
     columns = next(csv.reader([first], delimiter=delimiter, strict=True), [])
@@ -119,34 +92,34 @@ def _csv_values(lines: CsvLines) -> Iterator[tuple[Document, str]]:
         raise Invalid("The file is the result of a batch: plan the rest of that batch instead.")
     if len(set(given)) < len(given):
         raise Invalid("The first line of the file names a column twice.")
-    lines.begin_row()
-    for cells in csv.DictReader(lines, names, delimiter=delimiter, strict=True):
-        lines.begin_row()
-        has_more = any(map(str.strip, cells.pop(None, ())))
-        values = {name: cell.strip() for name, cell in cells.items() if cell and cell.strip()}
+    for _ in range(MOST_LINES):
+        cells = next(csv.reader(_lines_of_row(text), delimiter=delimiter, strict=True), None)
+        if cells is None:
+            return
+        beyond = "".join(cells[len(names) :])
+        by_column = [*zip(names, cells, strict=False), (None, beyond)]
         # Spreadsheets export empty rows after the last one.
-        if values or has_more:
-            yield values, TOO_MANY_CELLS if has_more else ""
+        if values := {name: cell.strip() for name, cell in by_column if cell.strip()}:
+            yield values
+    raise Invalid(f"The file has more than {MOST_LINES:,} lines.")
 
 
-def parse_row(number: int, values: Any, is_text: bool = False, fault: str = "") -> Row:
+def parse_row(values: Any, is_text: bool = False) -> Row:
     """Return a row, with a fault if its operation cannot load it.
 
     Field names are case-insensitive. With is_text, as in CSV, numbers are strings.
     """
     if not isinstance(values, dict) or len(values) > MAX_FIELDS:
         fault = f"A row must be an object with at most {MAX_FIELDS} named values."
-        return Row(number, None, None, {}, fault)
+        return Row(None, None, {}, fault)
     named = {str(name).lower(): value for name, value in values.items()}
     player, name = named.pop("player", None), named.pop("operation", None)
     operation = batch_operations().get(name.lower()) if isinstance(name, str) else None
     is_short = isinstance(player, str) and len(player) <= NAME_LENGTH
-    row = Row(
-        number, masked(player) if is_short else None, operation.name if operation else None, {}
-    )
+    row = Row(masked(player) if is_short else None, operation.name if operation else None, {})
     try:
-        if fault:
-            raise Invalid(fault)
+        if None in values:
+            raise Invalid("The line has more cells than there are columns.")
         if len({str(name).lower() for name in values}) < len(values):
             raise Invalid("A field of the row is given twice, in different case.")
         return row._replace(arguments=_arguments(operation, player, named, is_text))

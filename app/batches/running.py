@@ -16,7 +16,7 @@ from typing import NamedTuple
 from app.auth.callers import CallerGone, callers
 from app.auth.spending import Allowance, NeedsApproval, OverBudget, OverLimit, give_back, reserve
 from app.batches.access import executor, require_run
-from app.batches.domain import Result, refusal_text, row_arguments, row_key
+from app.batches.domain import refusal_text, row_arguments, row_key
 from app.batches.store import batches
 from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent, Origin
@@ -74,6 +74,8 @@ class Alone(NamedTuple):
 
 Change = Wanted | Alone | QuartermasterError
 Made = Applied | QuartermasterError
+# By row, the fields that it gets.
+Results = Mapping[str, Document]
 
 
 class Run(NamedTuple):
@@ -172,22 +174,23 @@ def _carry_out_some(run: Run, size: int) -> int:
         return 0
     some = _combined(rows, run.origin)
     items = {row["_id"]: row.get("Items") or 0 for row, _ in some}
+    total = sum(items.values())
     # Counted outside of the transaction: all that somebody does is counted in one document.
-    reserved = reserve(run.allowances, sum(items.values()))
+    reserved = reserve(run.allowances, total)
     try:
         results = _in_transaction(run, some)
     except Unavailable:
         raise
     except (_Failed, QuartermasterError) as error:
-        give_back(reserved, sum(items.values()))
+        give_back(reserved, total)
         if len(some) > 1:
             return size // 2
         if isinstance(error, _Failed | Unauthorized):
             raise
         reserved = []
         results = _in_transaction(run, [(some[0][0], error)])
-    moved = sum(items[one.id] for one in results or () if one.has_moved)
-    give_back(reserved, sum(items.values()) - moved)
+    done = [id_ for id_, result in (results or {}).items() if result["Verdict"] == "done"]
+    give_back(reserved, total - sum(items[id_] for id_ in done))
     return 0 if results is None else min(2 * size, MOST_AT_ONCE)
 
 
@@ -214,21 +217,20 @@ def _combined(rows: Sequence[Document], origin: Origin) -> list[tuple[Document, 
     return found
 
 
-def _in_transaction(run: Run, some: Sequence[tuple[Document, Change]]) -> Sequence[Result] | None:
+def _in_transaction(run: Run, some: Sequence[tuple[Document, Change]]) -> Results | None:
     """Make changes of different players, and note the results of their rows.
 
     Return None if the batch was paused, cancelled or taken over by another worker.
     """
-    ids = [row["_id"] for row, _ in some]
 
-    def make_and_note() -> Sequence[Result] | None:
-        ready = batches.still_ready(run.batch_id, run.lease, ids)
-        left = [(row, change) for row, change in some if row["_id"] in (ready or ())]
-        if not left:
-            return None if ready is None else []
+    def make_and_note() -> Results | None:
+        if not batches.is_leased(run.batch_id, run.lease):
+            return None
         try:
-            made = _make_all(left) if len(some) > 1 else [_make_one(left[0][1])]
-            results = [_result_of(row, one) for (row, _), one in zip(left, made, strict=True)]
+            made = _make_all(some) if len(some) > 1 else [_make_one(some[0][1])]
+            results = {
+                row["_id"]: _result(row, one) for (row, _), one in zip(some, made, strict=True)
+            }
             batches.note(run.batch_id, run.lease, results)
         except DatabaseError as error:
             if len(some) == 1:
@@ -255,14 +257,15 @@ def _make_one(change: Change) -> Made:
     return players.change(Lookup.parse(change.id), *change[1:])
 
 
-def _result_of(row: Document, made: Made) -> Result:
+def _result(row: Document, made: Made) -> Document:
+    """Return what a row becomes."""
     if isinstance(made, QuartermasterError):
         # The plan found the row ready, so a refusal now is always a new verdict.
-        return Result(row["_id"], refusal_text(made), True, row.get("Warning"))
+        return {"Verdict": "refused", "Why": refusal_text(made), "Replanned": True}
     entry = made.entry or {}
     # An entry has the Version that its change has made.
     has_changed = row["Version"] not in (None, entry.get("Version", 0) - 1)
-    return Result(row["_id"], None, has_changed, entry.get("Warning"), not made.replayed)
+    return {"Verdict": "done", "Replanned": has_changed, "Warning": entry.get("Warning")}
 
 
 def entries_to_undo(rows: Iterable[Document]) -> Mapping[str, Document]:

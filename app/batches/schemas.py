@@ -24,6 +24,7 @@ from app.http.fields import (
     Guid,
     Integer,
     List,
+    MaskedText,
     Moment,
     Nested,
     Object,
@@ -104,7 +105,7 @@ class ChosenPlayersArgs(Schema):
 class BatchHeadArgs(Schema):
     """The name and the reason of a batch."""
 
-    Name = PlainText(LONGEST_NAME, load_default="", example="Gifts for January")
+    Name = MaskedText(LONGEST_NAME, load_default="", example="Gifts for January")
     Reason = PlainText(
         LONGEST_REASON,
         load_default=None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
@@ -29,8 +29,6 @@ from app.batches.domain import (
     NotRunning,
     Paused,
     PlannedTooLong,
-    Result,
-    RowFilters,
     StillPlanning,
     number_of,
     row_id,
@@ -45,7 +43,16 @@ from app.storage.fence import ERASURES, BeingErased, erased_people, require_not_
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import ARRAY, COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
+from app.storage.schema.shapes import (
+    ARRAY,
+    COUNT,
+    GUID,
+    MOMENT,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    object_shape,
+)
 from app.storage.search_fields import row_words
 from app.storage.transactions import after_commit
 
@@ -53,7 +60,6 @@ from app.storage.transactions import after_commit
 PLANNING = timedelta(seconds=30)
 # Each portion renews the lease. After this time without one, another worker goes on.
 LEASE = timedelta(seconds=10)
-OBJECT: Document = {"bsonType": "object"}
 BATCHES = CollectionPlan(
     "batches",
     object_shape(
@@ -135,7 +141,6 @@ class Batches:
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._batches = primary[BATCHES.name]
         self._rows = primary[BATCH_ROWS.name]
-        self._players = primary["players"]
         self._erasures = primary[ERASURES.name]
         self._entries = storage.entries
         self.transactions = storage.transactions
@@ -182,29 +187,22 @@ class Batches:
     @in_transaction
     def add_rows(self, batch: Document, rows: Sequence[Document]) -> None:
         """Store rows of a batch, and count their verdicts."""
-        expires = {"ExpiresAt": batch["ExpiresAt"]} if "ExpiresAt" in batch else {}
-        self._refuse_erased(rows)
+        erased = erased_people(self._erasures, [r["Subject"]["Id"] for r in rows if r["Subject"]])
+        for row in rows if erased else ():
+            # Of people who are being erased, nothing is kept.
+            if row["Subject"] and row["Subject"]["Id"] in erased:
+                row |= {"Player": None, "Subject": None, "Arguments": {}, "Sent": {}}
+                row |= {"Verdict": "refused", "Why": str(BeingErased())}
         verdicts = Counter(f"Counts.{row['Verdict'].capitalize()}" for row in rows)
         alive = {"PlannedUntil": self.now() + PLANNING}
         self._plan(batch, {"$inc": dict(verdicts), "$set": alive})
-        of_batch = {"Batch": batch["_id"], **expires}
+        of_batch = {"Batch": batch["_id"], **self._entries.expiry_of(batch["At"])}
         self._rows.insert_many([{**row, **of_batch, **row_words(row)} for row in rows])
-
-    def _refuse_erased(self, rows: Sequence[Document]) -> None:
-        """Refuse the rows of people who are being erased, and keep nothing of them."""
-        ids = list({row["Subject"]["Id"] for row in rows if row["Subject"]})
-        owned = self._players.find({"_id": {"$in": ids}}, ["UserId"])
-        owners = {player["_id"]: str(player.get("UserId")) for player in owned}
-        erased = erased_people(self._erasures, [*ids, *owners.values()]).keys()
-        for row in rows if erased else ():
-            if row["Subject"] and {row["Subject"]["Id"], owners.get(row["Subject"]["Id"])} & erased:
-                row |= {"Player": None, "Subject": None, "Arguments": {}, "Sent": {}}
-                row |= {"Verdict": "refused", "Why": str(BeingErased())}
 
     def _plan(self, batch: Document, update: Document) -> Document:
         """Update a batch that is being planned, and return it."""
         require_not_erased(self._erasures, [], batch)
-        still = {"_id": batch["_id"], "State": "planning", "IsRemoved": {"$exists": False}}
+        still = {"_id": batch["_id"], "State": "planning"}
         planned: Document | None = self._batches.find_one_and_update(
             still, update, return_document=ReturnDocument.AFTER
         )
@@ -223,13 +221,11 @@ class Batches:
     def remove(self, batch_id: str) -> None:
         """Delete a batch whose plan is incomplete; do nothing if the plan is complete.
 
-        The planner may not know which is true, because the answer to its last write may be lost. So
-        the batch is marked before its rows are deleted, and gets no more rows.
+        The planner may not know which is true, because the answer to its last write may be lost. No
+        rows are added once the batch is gone.
         """
-        still = {"_id": batch_id, "State": "planning"}
-        if self._batches.update_one(still, {"$set": {"IsRemoved": True}}).matched_count:
-            self._rows.delete_many(ids_within(batch_id))
-            self._batches.delete_one(still)
+        if self._batches.delete_one({"_id": batch_id, "State": "planning"}).deleted_count:
+            self._rows.delete_many({"Batch": batch_id})
 
     def remove_stale(self) -> None:
         """Delete the batches whose planner has died."""
@@ -347,27 +343,20 @@ class Batches:
         ready = {"Batch": batch_id, "Verdict": "ready"}
         return list(self._rows.find(ready, sort=[("_id", 1)]).hint("verdict").limit(most))
 
-    def still_ready(self, batch_id: str, lease: str, row_ids: Sequence[str]) -> set[str] | None:
-        """Return which rows are still to be carried out, in a transaction that does so.
+    def is_leased(self, batch_id: str, lease: str) -> bool:
+        """Tell whether rows may be carried out, in the transaction that does so.
 
-        None if the batch was paused or cancelled, or if another worker has taken it over.
+        Not if the batch was paused or cancelled, or if another worker has taken it over.
         """
-        if self._batches.find_one(_leased(batch_id, lease), ["_id"]) is None:
-            return None
-        ready = {"_id": {"$in": row_ids}, "Verdict": "ready"}
-        return {row["_id"] for row in self._rows.find(ready, ["_id"])}
+        return self._batches.find_one(_leased(batch_id, lease), ["_id"]) is not None
 
-    def note(self, batch_id: str, lease: str, results: Sequence[Result]) -> None:
+    def note(self, batch_id: str, lease: str, results: Mapping[str, Document]) -> None:
         """Store results of rows, in the transaction that carries them out; the batch comes last."""
         counts = Counter(Ready=-len(results))
-        updates = []
-        for one in results:
-            verdict = "refused" if one.why else "done"
-            noted = {"Verdict": verdict, "Replanned": one.replanned}
-            noted |= {"Why": one.why, "Warning": one.warning}
-            updates.append(UpdateOne({"_id": one.id}, {"$set": noted}))
-            counts.update({verdict.capitalize(): 1, "Replanned": one.replanned})
-            after_commit(metrics.BATCH_ROWS.labels(verdict).inc)
+        for result in results.values():
+            counts.update({result["Verdict"].capitalize(): 1, "Replanned": result["Replanned"]})
+            after_commit(metrics.BATCH_ROWS.labels(result["Verdict"]).inc)
+        updates = [UpdateOne({"_id": id_}, {"$set": result}) for id_, result in results.items()]
         self._rows.bulk_write(updates, ordered=False)
         self._batches.update_one(
             _leased(batch_id, lease),
@@ -382,35 +371,30 @@ class Batches:
         done = {"State": "done", "EndedAt": self.now(), "Counts.Ready": 0}
         self._batches.update_one(_leased(batch_id, lease), {"$set": done})
 
-    def list_rows(self, filters: RowFilters, size: int, after: bytes) -> CursorPage:
+    def list_rows(
+        self, batch_id: str, verdict: str | None, subject_id: str | None, size: int, after: bytes
+    ) -> CursorPage:
+        where: Document = {"Subject.Id": subject_id} if subject_id else {}
+        if verdict:
+            where |= {"Replanned": True} if verdict == "replanned" else {"Verdict": verdict}
+        filters = batch_id, where
         last = int(newest_first.within(filters, after)) if after else 0
-        found = list(self.walk_rows(filters, last, size + 1))
+        found = list(self.walk_rows(batch_id, last, size + 1, **where))
         if len(found) <= size:
             return CursorPage(found, None)
         position = newest_first.digest(filters) + str(number_of(found[size - 1])).encode()
         return CursorPage(found[:size], position)
 
     def walk_rows(
-        self, filters: RowFilters, after: int = 0, most: int = 0, order: int = 1
+        self, batch_id: str, after: int = 0, most: int = 0, order: int = 1, **where: Any
     ) -> Iterator[Document]:
-        """Yield the rows after a number, in order; at most "most" of them, or all if it is 0."""
-        batch_id, verdict, subject_id = filters
-        where: Document = {"Batch": batch_id, **ids_within(batch_id)}
-        where["_id"]["$gt"] = row_id(batch_id, after)
-        if verdict:
-            is_replanned = verdict == "replanned"
-            where |= {"Replanned": True} if is_replanned else {"Verdict": verdict}
-        if subject_id:
-            where["Subject.Id"] = subject_id
-        yield from self._rows.find(where, sort=[("_id", order)]).limit(most)
+        """Yield the rows with these values after a number, in order; 0 means no limit."""
+        ids = {"_id": {"$gt": row_id(batch_id, after), "$lt": f"{batch_id};"}}
+        found = self._rows.find({"Batch": batch_id, **ids, **where}, sort=[("_id", order)])
+        yield from found.limit(most)
 
     def rows_about(self, ids: Sequence[str]) -> Iterator[Document]:
         yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
-
-
-def ids_within(batch_id: str) -> Document:
-    """Return the filter of the rows of a batch by their ids."""
-    return {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
 
 
 def _leased(batch_id: str, lease: str) -> Document:

@@ -17,7 +17,6 @@ from flask.cli import AppGroup
 from app.batches.domain import (
     NotRunning,
     Row,
-    RowFilters,
     follow_up,
     number_of,
     progress_of,
@@ -27,7 +26,6 @@ from app.batches.planning import (
     HEAD,
     chosen_changes,
     done_rows,
-    filters_as_json,
     make_plan,
     read_head,
     rows_left,
@@ -42,7 +40,6 @@ from app.core.errors import Conflict
 from app.core.naming import parse_guid, printable
 from app.core.progress import progress
 from app.core.types import Document
-from app.http.masking import masked
 from app.http.parser import load
 
 PIECE_BYTES = 1024 * 1024
@@ -54,7 +51,8 @@ batch_argument = click.argument("which", metavar="FILE|ID")
 
 
 def batch_name(text: str) -> str:
-    return masked(load(HEAD, {"Name": text})["Name"])
+    name: str = load(HEAD, {"Name": text})["Name"]
+    return name
 
 
 name_option = click.option("--name", default="", type=batch_name, help="The name of the batch.")
@@ -82,7 +80,7 @@ def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: 
     if file:
         _show(_plan_file(file, name, reason, again))
     else:
-        fields = {"Name": name, "Undo": filters_as_json(chosen)}
+        fields = {"Name": name, "Undo": chosen}
         _show(_plan(chosen_changes(chosen, KINDS), reason, fields))
 
 
@@ -130,7 +128,8 @@ def show(which: str, rows: bool) -> None:
     """Show the progress of a batch, and its refused rows with their reasons."""
     found = _find_or_fail(which)
     _show(found)
-    for row in batches.walk_rows(RowFilters(found["_id"], None if rows else "refused")):
+    wanted: Document = {} if rows else {"Verdict": "refused"}
+    for row in batches.walk_rows(found["_id"], **wanted):
         arguments = " ".join(f"{name}={value}" for name, value in row_arguments(row).items())
         subject = (row["Subject"] or {}).get("Name") or row["Player"] or "?"
         line = f"{number_of(row)}  {subject}  {row['Operation']} {arguments}  {row['Verdict']}"

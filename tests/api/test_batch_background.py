@@ -204,7 +204,7 @@ def test_a_batch_is_paused_whose_starter_is_being_erased(db, batch, send, worker
 def test_nothing_is_planned_or_done_for_who_is_being_erased(world, db, batch, send, worker):
     """The player may have been deleted since it was looked up."""
     first, second, third = db.players.find()
-    begin_erasure(db, first["UserId"])
+    begin_erasure(db, first["UserId"], first["_id"])
     begin_erasure(db, second["UserId"], second["_id"])
     why = "This belongs to a person who is being erased."
     give = {"Operation": "give", "ItemId": ITEM, "Quantity": 5}

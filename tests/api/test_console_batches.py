@@ -120,7 +120,7 @@ def test_a_list_of_names_is_planned_and_nothing_is_changed_yet(staff, gift, worl
         ("Elowen", "ready"),
     ]
     assert (gift["Name"], gift["Reason"], gift["Via"]) == ("Gifts", "Ticket 4711", "console")
-    assert gift["By"] == {"UserId": staff.user["_id"], "Name": staff.user["Name"]}
+    assert gift["By"] == {"UserId": staff.user["_id"], "Name": staff.user["Name"], "Key": None}
     page = show(staff, gift)
     assert "Give 5 × Health Potion to 2 players?" in page_of(page)
     assert "1 of 3 rows is refused and will not be carried out." in page_of(page)
