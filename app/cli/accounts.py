@@ -16,7 +16,6 @@ from app.cli.intents import intent, make, reason_option, report
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid
 from app.core.permissions import RIGHTS, role_names, roles_of
-from app.core.progress import progress
 from app.maintenance.transfer.store import open_output
 from app.privacy import personal_data
 from app.privacy.domain import public_erasure
@@ -152,8 +151,8 @@ def erase_user(key: Lookup, confirm: str | None, reason: str | None) -> None:
         users.get(key, "_id")  # fails at once if there is no such user
     typed = confirm or click.prompt(f"Type the username of {key} to erase it permanently")
     user_id = make(ERASE_USER, key, {"Confirm": typed}, reason).answer
-    with progress("Erasing", 0) as advance:
-        erased = public_erasure(erasures.finish(user_id, advance=advance))
+    click.echo("Erasing…", err=True)
+    erased = public_erasure(erasures.finish(user_id))
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
     # By id, because the name is no longer stored anywhere.
     report(f"Erased the user {erased['Id']}: {gone}.")

@@ -93,9 +93,7 @@ def _slots(slots: list[Document]) -> list[Document]:
 
 
 def _items(answer: Document) -> Document:
-    named = _slots([*answer["inventory"], *answer["bank"]])
-    end = len(answer["inventory"])
-    return {"inventory": named[:end], "bank": named[end:]}
+    return {container: _slots(slots) for container, slots in answer.items()}
 
 
 def _bag(bag: Document) -> Document:

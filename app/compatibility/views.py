@@ -203,7 +203,9 @@ def apply(app: Flask) -> None:
             view = app.view_functions[endpoint]
             app.view_functions[endpoint] = complete_with(view, complete)
     app.register_error_handler(WrongPassword, lambda _: answer(Invalid("Invalid credentials.")))
-    app.register_error_handler(NotInCatalogue, answer_unknown_object)
+    app.register_error_handler(
+        NotInCatalogue, lambda error: answer(Invalid(f"Invalid {error.type} id."))
+    )
     application = app.wsgi_app
 
     def with_client_paths(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -215,7 +217,3 @@ def apply(app: Flask) -> None:
         return application(environ, start_response)
 
     app.wsgi_app = with_client_paths  # type: ignore[method-assign]
-
-
-def answer_unknown_object(error: NotInCatalogue) -> Response:
-    return answer(Invalid(f"Invalid {error.type} id."))

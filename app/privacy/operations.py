@@ -60,10 +60,6 @@ def preview_erasure(key: Lookup, args: Document, _: Intent) -> list[Document]:
     return []
 
 
-def refuse_limits(_: Lookup, __: Document) -> None:
-    refuse_unknown("erasing a person, with all characters,")
-
-
 def finish(user_id: str) -> Document:
     """Carry out an erasure that has begun; return its record, or raise ErasureUnderWay."""
     renew_time_limit()
@@ -84,7 +80,7 @@ ERASE_USER = account_operation(
     needs=(Permission.USERS_FIND, Permission.PRIVACY_ERASE),
     approval="erasures",
     title="Erase the person",
-    requires=(refuse_limits,),
+    requires=(lambda *_: refuse_unknown("erasing a person, with all characters,"),),
     run=begin,
     preview=preview_erasure,
     own_account=OwnAccount,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -141,12 +141,7 @@ class Erasures:
         found = {"$addToSet": self._belongings({"_id": user_id})}
         self._erasures.update_one({"_id": user_id}, found)
 
-    def finish(
-        self,
-        user_id: str,
-        deadline: float = math.inf,
-        advance: Callable[[int], None] = lambda _: None,
-    ) -> Document:
+    def finish(self, user_id: str, deadline: float = math.inf) -> Document:
         """Carry out the rest of an erasure; raise ErasureUnderWay at the deadline."""
         # In a transaction: so what is read next is not older than this.
         record = self._run(partial(self.find, user_id))
@@ -160,8 +155,7 @@ class Erasures:
             self._run(partial(self._note, user_id))
             person = self._person(self.find(user_id) or record)
             for trace in TRACES:
-                for count in self._sweep(trace, person):
-                    advance(count)
+                for _ in self._sweep(trace, person):
                     if time.monotonic() > deadline:
                         raise ErasureUnderWay
         except PyMongoError as error:
