@@ -87,17 +87,14 @@ def _users(records: list[Document]) -> list[Document]:
     ]
 
 
-def _slots(slots: list[Document]) -> list[Document]:
-    names = objects.names_of(slot["ItemId"] for slot in slots)
-    return [{**slot, "ItemName": names.get(slot["ItemId"], "")} for slot in slots]
-
-
-def _items(answer: Document) -> Document:
-    return {container: _slots(slots) for container, slots in answer.items()}
-
-
-def _bag(bag: Document) -> Document:
-    return {**bag, "Slots": _slots(bag["Slots"])}
+def _slots(answer: Any) -> Any:
+    """Return slots, or the slots in an object, with the names of their items."""
+    if isinstance(answer, dict):
+        return {name: _slots(part) for name, part in answer.items()}
+    if not isinstance(answer, list):
+        return answer
+    names = objects.names_of(slot["ItemId"] for slot in answer)
+    return [{**slot, "ItemName": names.get(slot["ItemId"], "")} for slot in answer]
 
 
 def data_type(variable: Document) -> int:
@@ -158,9 +155,16 @@ COMPLETED: tuple[tuple[Complete, tuple[str, ...]], ...] = (
             "Users.manage_email",
         ),
     ),
-    (_items, ("Items.get_items",)),
-    (_slots, ("Items.get_inventory", "Items.get_bank", "Guilds.list_guild_bank")),
-    (_bag, ("Items.get_bag",)),
+    (
+        _slots,
+        (
+            "Items.get_items",
+            "Items.get_inventory",
+            "Items.get_bank",
+            "Items.get_bag",
+            "Guilds.list_guild_bank",
+        ),
+    ),
     (
         _each(_objects),
         ("Catalogue.list_objects", "Catalogue.list_objects_by_body", "Catalogue.get_object"),

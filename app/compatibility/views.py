@@ -195,13 +195,13 @@ ACTION = re.compile(r"(?<=/admin/)[A-Za-z]+(?=/?$)")
 
 def apply(app: Flask) -> None:
     """Make an application, which has all its routes, compatible with these clients."""
-    for endpoint in app.view_functions:
+    for endpoint, view in app.view_functions.items():
         name = endpoint.removesuffix("_alias")
         if replace := REPLACEMENTS.get(name):
-            app.view_functions[endpoint] = replace(app.view_functions[endpoint])
+            view = replace(view)
         if complete := COMPLETIONS.get(name):
-            view = app.view_functions[endpoint]
-            app.view_functions[endpoint] = complete_with(view, complete)
+            view = complete_with(view, complete)
+        app.view_functions[endpoint] = view
     app.register_error_handler(WrongPassword, lambda _: answer(Invalid("Invalid credentials.")))
     app.register_error_handler(
         NotInCatalogue, lambda error: answer(Invalid(f"Invalid {error.type} id."))
