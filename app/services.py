@@ -18,7 +18,6 @@ from app.catalogue.store import KnownObjects, Objects
 from app.core.limits import Limiter
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
-from app.game.events import Events
 from app.game.player_events.store import GameEvents
 from app.game.samples import Sampler, Samples
 from app.history.reports.store import Reports
@@ -122,7 +121,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     samples = add(Samples(storage))
     # At most a quarter of the threads may wait for the game, for batches, and for erasures.
     actions = add(Actions(storage, players, catalogue, quarter))
-    add(Events(storage, history))
     add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
     batches = add(Batches(storage))
     add(PlanPlaces("Another batch is being planned", 1))

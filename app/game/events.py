@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
 
 import bson
 from flask import Response
-from pymongo.read_preferences import ReadPreference
 
 from app.auth.views import read_route
-from app.core.errors import InvalidCursor, Unavailable
+from app.core.errors import InvalidCursor
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
-from app.core.services import current
 from app.core.types import Document
 from app.history.access import visible_kinds
 from app.history.schemas import EntrySchema
-from app.history.store import History
+from app.history.store import history
 from app.http.api import Blueprint, Schema
 from app.http.cursors import cursors
 from app.http.examples import CURSOR_EXAMPLE
 from app.http.fields import Integer, List, Nested, Text
 from app.http.lists import CursorListArgs, cursor_response, page_size
-from app.storage.client import Storage
-from app.storage.events import BEGINNING, EVENTS, EventLog, Place, PlaceLost
-from app.storage.history import HISTORY
+from app.storage.client import storage
+from app.storage.events import BEGINNING, EventLog, Place, entries_after
 
 # The value of "after" that means the end of the list.
 NOW = "now"
@@ -68,70 +64,44 @@ LIST_NAME = b"events "
 MOST_READ = 2000
 
 
-class Events:
-    def __init__(self, storage: Storage, history: History) -> None:
-        self._log = EventLog(storage.db)
-        self._events = storage.db[EVENTS.name]
-        self._transactions = storage.transactions
-        self._entries = storage.db[HISTORY.name].with_options(
-            read_preference=ReadPreference.PRIMARY
-        )
-        self._history = history
+def end() -> bytes:
+    """Return the cursor for a reader who wants only new entries."""
+    last = EventLog(storage.db).last()
+    return _cursor(Place(last["_id"], len(last["Entries"]), last["Stamp"]))
 
-    def end(self) -> bytes:
-        """Return the cursor for a reader who wants only new entries."""
-        return _cursor(self._log.end())
 
-    def list(self, cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
-        """Return the entries about some kinds of documents after a cursor, the oldest first."""
-        place = BEGINNING
-        if cursor:
-            if not cursor.startswith(LIST_NAME):
-                raise InvalidCursor("Belongs to another list.")
-            fields: Document = bson.decode(cursor.removeprefix(LIST_NAME))
-            place = Place(fields["N"], fields["O"], fields["S"])
-        following = islice(self._log.after(place), MOST_READ)
+def read(cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
+    """Return some entries about some kinds of documents after a cursor, the oldest first.
+
+    It ends after the first ``size`` entries among which there are such.
+    """
+    place = BEGINNING
+    if cursor:
+        if not cursor.startswith(LIST_NAME):
+            raise InvalidCursor("Belongs to another list.")
+        fields: Document = bson.decode(cursor.removeprefix(LIST_NAME))
+        place = Place(fields["N"], fields["O"], fields["S"])
+
+    def step() -> tuple[Sequence[Document], Place]:
+        following, reached = islice(entries_after(storage.db, place), MOST_READ), place
         entries: list[Document] = []
-        try:
-            while len(entries) < size and (some := dict(islice(following, size))):
-                found = self._read(list(some))
-                for entry_id, reached in some.items():
-                    if len(entries) < size:
-                        place = reached
-                        if entry_id in found and found[entry_id]["Subject"]["Kind"] in kinds:
-                            entries.append(found[entry_id])
-        except PlaceLost:
-            # A primary that is cut off may not know the place yet. It commits nothing.
-            at_place = {"_id": place.number, "Stamp": place.stamp}
-            if self._transactions.holds(self._events, at_place):
-                raise Unavailable("The events are not complete yet; please try again.") from None
-            raise InvalidCursor(
-                "Is older than what is kept, or from before a backup was restored: begin anew."
-            ) from None
-        events = [
-            {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
-            for event, entry in zip(self._history.serve(entries), entries, strict=True)
-        ]
-        return CursorPage(events, _cursor(place))
+        while not entries and (some := dict(islice(following, size))):
+            # A missing entry has expired, which happens before its place in the log expires.
+            found = history.get_many([*some], {"Subject.Kind": {"$in": list(kinds)}})
+            entries = [found[entry_id] for entry_id in some if entry_id in found]
+            reached = [*some.values()][-1]
+        return entries, reached
 
-    def _read(self, entry_ids: Sequence[str]) -> dict[str, Document]:
-        found = self._find(entry_ids)
-        # A missing entry has normally expired, which happens before its place in the log expires.
-        # But a primary that is cut off may lack it. It commits nothing, so that none is skipped.
-        if len(found) < len(entry_ids):
-            found = self._transactions.run(partial(self._find, entry_ids))
-        return found
-
-    def _find(self, entry_ids: Sequence[str]) -> dict[str, Document]:
-        found = self._entries.find({"_id": {"$in": entry_ids}})
-        return {entry["_id"]: entry for entry in found}
+    entries, reached = storage.transactions.run(step)
+    events = [
+        {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
+        for event, entry in zip(history.serve(entries), entries, strict=True)
+    ]
+    return CursorPage(events, _cursor(reached))
 
 
 def _cursor(place: Place) -> bytes:
     return LIST_NAME + bson.encode({"N": place.number, "O": place.offset, "S": place.stamp})
-
-
-events = current(Events)
 
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
@@ -146,5 +116,5 @@ def list_events(args: Document) -> Response:
     """
     after = args.get("after", "")
     if after == NOW:
-        return cursor_response(CursorPage([], events.end()))
-    return cursor_response(events.list(cursors.read(after), page_size(args), visible_kinds()))
+        return cursor_response(CursorPage([], end()))
+    return cursor_response(read(cursors.read(after), page_size(args), visible_kinds()))

@@ -30,6 +30,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
 from app.core.changes import KINDS
+from app.core.errors import InvalidCursor
 from app.core.types import Document
 from app.storage.background import Background
 from app.storage.client import LONG_WORK_SECONDS, Storage
@@ -87,8 +88,22 @@ BEGINNING = Place(0, 0, None)
 EMPTY: Document = {"_id": 0, "Entries": [], "Stamp": None}
 
 
-class PlaceLost(Exception):
-    """The log no longer contains the position of a reader: it expired, or a backup was restored."""
+def entries_after(db: Database[Document], place: Place) -> Iterator[tuple[str, Place]]:
+    """Yield the ids of entries after a position, each with the position after it.
+
+    Only in a transaction is it known that a majority holds them, or that a position is lost.
+    """
+    events = db[EVENTS.name]
+    at_place = {"_id": place.number, "Stamp": place.stamp}
+    if place.number and events.find_one(at_place, ["_id"]) is None:
+        raise InvalidCursor(
+            "Is older than what is kept, or from before a backup was restored: begin anew."
+        )
+    found = events.find({"_id": {"$gte": place.number}}, sort=[("_id", 1)])
+    for event in found.batch_size(READ_AT_ONCE):
+        for offset, entry_id in enumerate(event["Entries"], start=1):
+            if (event["_id"], offset) > (place.number, place.offset):
+                yield entry_id, Place(event["_id"], offset, event["Stamp"])
 
 
 def _committed(collection: Collection[Document]) -> Collection[Document]:
@@ -130,29 +145,6 @@ class EventLog:
     def last(self) -> Document:
         """Return the last document, as a majority holds it."""
         return self._committed.find_one({}, sort=[("_id", -1)]) or EMPTY
-
-    def end(self) -> Place:
-        """Return the position after the last entry."""
-        last = self.last()
-        return Place(last["_id"], len(last["Entries"]), last["Stamp"])
-
-    def after(self, place: Place) -> Iterator[tuple[str, Place]]:
-        """Yield the ids of entries after a position, each with the position after it."""
-        events = self._from(place.number)
-        if place.number and not (events and events[0]["Stamp"] == place.stamp):
-            raise PlaceLost
-        skip = place.offset
-        while events:
-            for event in events:
-                for offset, entry_id in enumerate(event["Entries"][skip:], start=skip + 1):
-                    yield entry_id, Place(event["_id"], offset, event["Stamp"])
-                skip = 0
-            events = self._from(events[-1]["_id"] + 1)
-
-    def _from(self, number: int) -> Sequence[Document]:
-        """Return some documents, starting with a number."""
-        found = self._committed.find({"_id": {"$gte": number}}, sort=[("_id", 1)])
-        return list(found.limit(READ_AT_ONCE))
 
     def catch_up(
         self,

@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 import config
 from app.database import COLLECTIONS
 from app.storage.client import Storage
-from app.storage.events import BEGINNING, LEASE_TIME, MOST_ENTRIES, EventLog, Feed, Place
+from app.storage.events import BEGINNING, LEASE_TIME, MOST_ENTRIES, Feed, Place, entries_after
 from app.storage.schema.collections import init_database
 from tests.factories import NOW, make_entry, make_player
 from tests.system.programs import wait_until
@@ -67,6 +67,11 @@ def leader(uri):
         process.wait()
 
 
+def logged(storage, place):
+    """Return the ids of all entries after a place, each with its place, as /api/v1/events does."""
+    return storage.transactions.run(lambda: list(entries_after(storage.db, place)))
+
+
 class Follower(threading.Thread):
     """A tool that follows the log from a place on."""
 
@@ -75,12 +80,12 @@ class Follower(threading.Thread):
         self.seen, self.place = {}, place
         self.doubles = 0
         self.is_done = threading.Event()
-        self._log = EventLog(storage.db)
+        self._storage = storage
 
     def run(self):
         while not self.is_done.wait(0.03):
             with suppress(PyMongoError):
-                for entry_id, place in self._log.after(self.place):
+                for entry_id, place in logged(self._storage, self.place):
                     self.place = place
                     self.doubles += entry_id in self.seen
                     self.seen[entry_id] = time.monotonic()
@@ -235,12 +240,12 @@ def test_db_init_logs_what_a_torn_backup_lacks(storage, start):
     lease = {"Number": 7, "Start": {"start_at_operation_time": Timestamp(2**32 - 1, 1)}}
     storage.db.locks.replace_one({"_id": "events"}, {"By": "", "Until": past, **lease}, True)
     Feed(storage).catch_up()
-    assert [id_ for id_, _ in EventLog(storage.db).after(place)] == ids[1:]
+    assert [id_ for id_, _ in logged(storage, place)] == ids[1:]
     start()
     later = make_entry(make_player(), At=datetime.now(timezone.utc))
     time.sleep(2)
     storage.db.history.insert_one(later)
-    wait_until(lambda: later["_id"] in [id_ for id_, _ in EventLog(storage.db).after(place)])
+    wait_until(lambda: later["_id"] in [id_ for id_, _ in logged(storage, place)])
 
 
 @pytest.mark.parametrize("lost", ["too old", "of another collection", "invalid", "absent"])
@@ -277,7 +282,7 @@ def test_a_token_that_cannot_be_resumed_loses_and_doubles_nothing(
     start()
     with traffic(storage, ids) as (_, followers):
         waited_for_more(followers)
-    assert [id_ for id_, _ in EventLog(storage.db).after(place)] == [*followers[0].seen][3:]
+    assert [id_ for id_, _ in logged(storage, place)] == [*followers[0].seen][3:]
     assert ("begin a new stream" in caplog.text) == (lost != "absent")
 
 
