@@ -49,7 +49,7 @@ from app.game.actions.domain import (
     request_key,
     state_of,
 )
-from app.game.player_events.domain import ITEM
+from app.players.domain import SLOT
 from app.players.items.domain import CONTAINERS, receive
 from app.players.items.operations import GIVE
 from app.players.items.store import Catalogue
@@ -79,7 +79,7 @@ ACTIONS = CollectionPlan(
             "_id": GUID,
             "Kind": TEXT,
             "Subject": object_shape({"Kind": TEXT, "Id": TEXT_OR_NULL, "Name": TEXT_OR_NULL}),
-            "Arguments": {**OBJECT, "properties": {"Items": {**ARRAY, "items": ITEM}}},
+            "Arguments": {**OBJECT, "properties": {"Items": {**ARRAY, "items": SLOT}}},
             "At": MOMENT,
             "TakeBefore": MOMENT,
             "By": object_shape(
