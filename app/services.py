@@ -19,7 +19,7 @@ from app.core.limits import Limiter
 from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.game.player_events.store import GameEvents
-from app.game.samples import Sampler, Samples
+from app.game.samples import Samples
 from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import SERVICES, Service
@@ -118,7 +118,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(Provider(settings))
 
     history = add(History(storage))
-    samples = add(Samples(storage))
+    samples = add(Samples(storage, players, history))
     # At most a quarter of the threads may wait for the game, for batches, and for erasures.
     actions = add(Actions(storage, players, catalogue, quarter))
     add(GameEvents(storage, settings.GAME_EVENT_DAYS, settings.HISTORY_DAYS))
@@ -127,13 +127,12 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(BatchWorker(app.app_context, is_ready, quarter))
     erasures = add(Erasures(storage, quarter))
 
-    sampler = add(Sampler(samples, players, history))
     chores = [
         actions.give_due,
         batches.remove_stale,
         erasures.continue_all,
         storage.lifetime.look,
-        sampler.take_if_due,
+        samples.take_if_due,
     ]
     add(Chores(chores, is_ready))
     add(Feed(storage, is_ready))

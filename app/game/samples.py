@@ -6,7 +6,8 @@ There is one document for each interval, to which every worker adds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -29,50 +30,37 @@ class Traffic(NamedTuple):
     A request that is slower than the last bound is in no bucket.
     """
 
-    requests: int = 0
+    requests: int
     # Answers with a status of 500 or more.
-    failures: int = 0
+    failures: int
     # By upper bound, in seconds; each request is in one bucket.
-    buckets: Mapping[float, int] = {}
-
-    def since(self, earlier: Traffic) -> Traffic:
-        """Return the difference from an earlier count."""
-        return Traffic(
-            self.requests - earlier.requests,
-            self.failures - earlier.failures,
-            {bound: count - earlier.buckets.get(bound, 0) for bound, count in self.buckets.items()},
-        )
+    buckets: Mapping[float, int]
 
 
 def interval_of(moment: datetime) -> datetime:
     """Return the beginning of the interval that contains a moment."""
-    minute = moment - timedelta(seconds=moment.second, microseconds=moment.microsecond)
-    return minute - timedelta(minutes=moment.minute % 5)
+    return moment.replace(minute=moment.minute // 5 * 5, second=0, microsecond=0)
 
 
-def increments(traffic: Traffic) -> Document:
-    """Return by path the increments of a sample. Bounds are stored in microseconds.
+def request_counts() -> dict[str, int]:
+    """Return this worker's counts by their path in a sample. Bounds are stored in microseconds.
 
     In seconds they would contain a dot, which separates the parts of a path.
     """
-    buckets = {
-        f"Buckets.{round(bound * MICROSECONDS)}": count
-        for bound, count in traffic.buckets.items()
-        if count
-    }
-    return {"Requests": traffic.requests, "Failures": traffic.failures, **buckets}
+    requests, failures, buckets = request_totals()
+    paths = {f"Buckets.{round(bound * MICROSECONDS)}": n for bound, n in buckets.items()}
+    return {"Requests": requests, "Failures": failures, **paths}
 
 
-def traffic_of(samples: Iterable[Document]) -> Traffic:
-    requests = failures = 0
-    buckets: dict[float, int] = {}
+def traffic_of(samples: Sequence[Document]) -> Traffic:
+    buckets: Counter[str] = Counter()
     for sample in samples:
-        requests += sample.get("Requests", 0)
-        failures += sample.get("Failures", 0)
-        for bound, count in sample.get("Buckets", {}).items():
-            seconds = int(bound) / MICROSECONDS
-            buckets[seconds] = buckets.get(seconds, 0) + count
-    return Traffic(requests, failures, buckets)
+        buckets.update(sample.get("Buckets", {}))
+    return Traffic(
+        sum(sample.get("Requests", 0) for sample in samples),
+        sum(sample.get("Failures", 0) for sample in samples),
+        {int(bound) / MICROSECONDS: count for bound, count in buckets.items()},
+    )
 
 
 def quantile(traffic: Traffic, share: float) -> float | None:
@@ -89,81 +77,24 @@ def quantile(traffic: Traffic, share: float) -> float | None:
 SAMPLES = CollectionPlan("samples", object_shape({"_id": MOMENT, "ExpiresAt": MOMENT}), (expiry(),))
 KEPT = timedelta(days=8)
 DAY, AGES = timedelta(days=1), timedelta(days=36_500)
-Count = Callable[[], Mapping[Any, int]]
-
-
-class Samples:
-    def __init__(self, storage: Storage) -> None:
-        self._samples = storage.db[SAMPLES.name]
-        self.now = storage.clock.now
-        self._expiry_of = storage.entries.expiry_of
-
-    def add(self, interval: datetime, online: int, traffic: Traffic) -> None:
-        """Add to the sample of an interval; other workers add to the same sample."""
-        update = {
-            # All workers count the same players, at slightly different times.
-            "$max": {"Online": online},
-            "$inc": increments(traffic),
-            "$setOnInsert": {"ExpiresAt": interval + KEPT},
-        }
-        self._samples.update_one({"_id": interval}, update, upsert=True)
-
-    def complete(self, interval: datetime, field: str, count: Count) -> None:
-        """Add counts that one worker makes for all, unless another worker was faster."""
-        lacks = {"_id": interval, field: {"$exists": False}}
-        if self._samples.find_one(lacks, ["_id"]) is not None:
-            counts = {str(name): number for name, number in count().items()}
-            self._samples.update_one(lacks, {"$set": {field: counts}})
-
-    def note_active(self, hour: datetime, count: Callable[[datetime], int]) -> None:
-        """Add how many players were active in the 24 hours before; kept as long as history."""
-        known = {"_id": hour, "Active": {"$exists": True}}
-        if self._samples.find_one(known, ["_id"]) is None:
-            fields = {
-                "Active": count(hour - DAY),
-                "ExpiresAt": hour + AGES,
-                **self._expiry_of(hour),
-            }
-            self._samples.update_one({"_id": hour}, {"$set": fields}, upsert=True)
-
-    def active(self, begin: datetime, end: datetime) -> dict[datetime, int]:
-        """Return how many players were active in the 24 hours before each full hour."""
-        within = {"_id": {"$gte": begin, "$lte": end}, "Active": {"$exists": True}}
-        return {found["_id"]: found["Active"] for found in self._samples.find(within, ["Active"])}
-
-    def since(self, begin: datetime) -> Sequence[Document]:
-        """Return all samples since a time, the oldest first."""
-        # The count of active players is there before the first sample of its hour.
-        taken = {"_id": {"$gte": begin}, "Online": {"$exists": True}}
-        return list(self._samples.find(taken, {"Levels": 0}, sort=[("_id", 1)]))
-
-    def levels(self) -> dict[int, int]:
-        """Return how many players have each level, from the latest count."""
-        found = self._samples.find_one(
-            {"Levels": {"$exists": True}}, ["Levels"], sort=[("_id", -1)]
-        )
-        counts = found["Levels"] if found else {}
-        return {int(level): count for level, count in counts.items()}
-
-
-samples = current(Samples)
-
-
 EVERY_SECONDS = 60.0
 # By then, the transactions of an interval have ended.
 ENDED = timedelta(seconds=20)
 
 
-class Sampler:
+class Samples:
     """Counts the answers of its worker, and the players online, once a minute.
 
     Counts since the last sample are lost when the worker ends; the metrics keep them.
     """
 
-    def __init__(self, samples: Samples, players: Players, history: History) -> None:
-        self._samples, self._players, self._history = samples, players, history
+    def __init__(self, storage: Storage, players: Players, history: History) -> None:
+        self._samples = storage.db[SAMPLES.name]
+        self._players, self._history = players, history
+        self.now = storage.clock.now
+        self._expiry_of = storage.entries.expiry_of
         # A worker inherits the counters of the worker that it replaces.
-        self._before = Traffic(*request_totals())
+        self._before = request_counts()
         self._due = 0.0
 
     def take_if_due(self) -> None:
@@ -172,14 +103,51 @@ class Sampler:
             self._due = time.monotonic() + EVERY_SECONDS
 
     def take(self) -> None:
-        """Add the counts since the last sample to the current interval."""
-        now, traffic = self._samples.now(), Traffic(*request_totals())
+        """Add the counts since the last sample to that of the current interval."""
+        now, counts = self.now(), request_counts()
         interval = interval_of(now)
-        self._samples.add(interval, self._players.count_online(), traffic.since(self._before))
-        self._before = traffic
-        self._samples.complete(interval, "Levels", self._players.count_by_level)
-        if (following := interval + INTERVAL).minute == 0:
-            self._samples.note_active(following, self._players.count_active)
+        update = {
+            # All workers count the same players, at slightly different times.
+            "$max": {"Online": self._players.count_online()},
+            "$inc": {path: count - self._before[path] for path, count in counts.items()},
+            "$setOnInsert": {"ExpiresAt": interval + KEPT},
+        }
+        self._samples.update_one({"_id": interval}, update, upsert=True)
+        self._before = counts
+        levels = self._players.count_by_level
+        self.complete(interval, "Levels", lambda: {str(level): n for level, n in levels().items()})
+        if (hour := interval + INTERVAL).minute == 0:
+            # Before the first sample of the hour. It is kept as long as history.
+            kept = {"ExpiresAt": hour + AGES, **self._expiry_of(hour)}
+            self.complete(hour, "Active", lambda: self._players.count_active(hour - DAY), kept)
         end = interval_of(now - ENDED)
         begin = end - INTERVAL
-        self._samples.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))
+        self.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))
+
+    def complete(
+        self, at: datetime, field: str, count: Callable[[], Any], kept: Document | None = None
+    ) -> None:
+        """Add what one worker counts for all, unless another worker was faster."""
+        if self._samples.find_one({"_id": at, field: {"$exists": True}}, ["_id"]) is None:
+            expiry = kept or {"ExpiresAt": at + KEPT}
+            update = {"$set": {field: count()}, "$setOnInsert": expiry}
+            self._samples.update_one({"_id": at}, update, upsert=True)
+
+    def active(self, begin: datetime, end: datetime) -> dict[datetime, int]:
+        """Return how many players were active in the 24 hours before each full hour."""
+        within = {"_id": {"$gte": begin, "$lte": end}, "Active": {"$exists": True}}
+        return {found["_id"]: found["Active"] for found in self._samples.find(within, ["Active"])}
+
+    def since(self, begin: datetime) -> Sequence[Document]:
+        """Return all samples since a time, the oldest first."""
+        taken = {"_id": {"$gte": begin}, "Online": {"$exists": True}}
+        return list(self._samples.find(taken, {"Levels": 0}, sort=[("_id", 1)]))
+
+    def levels(self) -> dict[int, int]:
+        """Return how many players have each level, from the latest count."""
+        having = {"Levels": {"$exists": True}}
+        found = self._samples.find_one(having, ["Levels"], sort=[("_id", -1)]) or {}
+        return {int(level): count for level, count in found.get("Levels", {}).items()}
+
+
+samples = current(Samples)

@@ -128,9 +128,9 @@ def test_new_and_active_players_are_counted_by_day(app, staff, world):
     ):
         world.add_player(CreationDate=created, LastOnline=seen, Online=online, LastSeen=now)
     for day, count in ((midnight, 5), (days[1], 7)):
-        samples.note_active(day, lambda since, count=count: count)
+        samples.complete(day, "Active", lambda count=count: count)
         # Another worker does not count again.
-        samples.note_active(day, lambda since: 1 / 0)
+        samples.complete(day, "Active", lambda: 1 / 0)
     answer = staff.get(f"/report?from={days[3].date()}&to={now.date()}")
     texts = [day.date().isoformat() for day in days]
     assert rows_of(answer, "New players") == [[texts[3], "2"], [texts[1], "2"]]

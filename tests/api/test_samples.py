@@ -10,9 +10,10 @@ import pytest
 
 import config
 from app.core import metrics
-from app.game.samples import INTERVAL, KEPT, Sampler, Samples, Traffic, interval_of, traffic_of
+from app.game.samples import INTERVAL, KEPT, Samples, interval_of, traffic_of
 from app.history.store import History
 from app.players.store import Players
+from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 from tests.applications import service
 from tests.factories import make_entry, make_player
@@ -30,17 +31,20 @@ def settings(real_db, mongodb_uri):
 
 
 @pytest.fixture
-def samples(app):
-    samples = service(app, Samples)
-    samples.now = lambda: MOMENT
-    return samples
+def make_samples(app):
+    """Return a maker of what each worker has."""
+
+    def make(now=MOMENT):
+        samples = Samples(*(service(app, kind) for kind in (Storage, Players, History)))
+        samples.now = lambda: now
+        return samples
+
+    return make
 
 
 @pytest.fixture
-def make_sampler(app, samples):
-    """Return a maker of samplers, as each worker has one."""
-
-    return lambda: Sampler(samples, service(app, Players), service(app, History))
+def samples(make_samples):
+    return make_samples()
 
 
 @pytest.fixture
@@ -54,31 +58,34 @@ def answer(count, status=200, seconds=0.003, route="/api/v1/players"):
         metrics.record_request(route, "GET", status, seconds)
 
 
-def test_a_sample_counts_what_was_answered_since_the_last_one(make_sampler, sample):
-    sampler = make_sampler()
+def test_a_sample_counts_what_was_answered_since_the_last_one(make_samples, sample):
+    sampler = make_samples()
     answer(3)
     answer(2, 503, 0.2)
     answer(1, 404, 99)
     sampler.take()
     found = sample()
     assert (found["Requests"], found["Failures"]) == (6, 2)
-    assert found["Buckets"] == {"5000": 3, "250000": 2}
+    counts = {bound: count for bound, count in found["Buckets"].items() if count}
+    assert counts == {"5000": 3, "250000": 2}
     assert found["ExpiresAt"] == found["_id"] + KEPT
     answer(1)
     sampler.take()
     sampler.take()
-    assert traffic_of([sample()]) == Traffic(7, 2, {0.005: 4, 0.25: 2})
+    found = traffic_of([sample()])
+    assert (found.requests, found.failures) == (7, 2)
+    assert (found.buckets[0.005], found.buckets[0.25], found.buckets[10]) == (4, 2, 0)
 
 
-def test_what_was_answered_before_the_worker_began_is_not_counted(make_sampler, sample):
+def test_what_was_answered_before_the_worker_began_is_not_counted(make_samples, sample):
     answer(5)
-    make_sampler().take()
+    make_samples().take()
     assert sample()["Requests"] == 0
 
 
-def test_several_workers_add_up(make_sampler, sample, db):
+def test_several_workers_add_up(make_samples, sample, db):
     # In one process they see the same counters, so what one counts the other counts too.
-    for sampler in [make_sampler() for _ in range(3)]:
+    for sampler in [make_samples() for _ in range(3)]:
         answer(2)
         sampler.take()
     assert sample()["Requests"] == 2 + 4 + 6
@@ -86,35 +93,35 @@ def test_several_workers_add_up(make_sampler, sample, db):
 
 
 def test_probes_are_no_traffic():
-    before = Traffic(*metrics.request_totals())
+    requests, failures, buckets = metrics.request_totals()
     for route in ("/healthz", "/readyz", "/metrics"):
         answer(2, route=route)
     answer(1, route=None)
     answer(1, 500, 20)
-    since = Traffic(*metrics.request_totals()).since(before)
-    assert (since.requests, since.failures) == (2, 1)
+    since = metrics.request_totals()
+    assert since[:2] == (requests + 2, failures + 1)
     # One took longer than the last bound.
-    assert sum(since.buckets.values()) == 1
-    assert set(since.buckets) <= set(metrics.REQUEST_BUCKETS)
+    assert sum(since[2].values()) == sum(buckets.values()) + 1
+    assert set(since[2]) == set(metrics.REQUEST_BUCKETS)
 
 
-def test_a_sample_has_the_most_who_were_online_at_once(samples, sample):
+def test_a_sample_has_the_most_who_were_online_at_once(app, samples, sample, monkeypatch):
     for online in (3, 5, 4):
-        samples.add(BEGIN, online, Traffic())
+        monkeypatch.setattr(service(app, Players), "count_online", lambda online=online: online)
+        samples.take()
     assert sample()["Online"] == 5
 
 
-def test_levels_are_counted_once_in_an_interval(make_sampler, sample, samples, world):
+def test_levels_are_counted_once_in_an_interval(make_samples, sample, samples, world):
     for level in (0, 1, 7, 7):
         world.add_player(Level=level)
-    make_sampler().take()
+    make_samples().take()
     assert sample()["Levels"] == {"0": 1, "1": 1, "7": 2}
     world.add_player(Level=9)
-    make_sampler().take()
+    make_samples().take()
     assert sample()["Levels"] == {"0": 1, "1": 1, "7": 2}
     assert samples.levels() == {0: 1, 1: 1, 7: 2}
-    samples.now = lambda: MOMENT + INTERVAL
-    make_sampler().take()
+    make_samples(MOMENT + INTERVAL).take()
     assert samples.levels() == {0: 1, 1: 1, 7: 2, 9: 1}
 
 
@@ -123,79 +130,76 @@ def test_where_nothing_was_counted_yet_there_are_no_levels(samples):
     assert samples.since(MOMENT) == []
 
 
-def test_changes_are_counted_once_when_their_interval_is_over(make_sampler, sample, samples, db):
+def test_changes_are_counted_once_when_their_interval_is_over(make_samples, sample, db):
     player = make_player()
     times = [BEGIN - timedelta(milliseconds=1), BEGIN, BEGIN + INTERVAL / 3, BEGIN + INTERVAL]
     entries = [make_entry(player, Version=n, At=at) for n, at in enumerate(times)]
     noted = make_entry(player, Version=9, At=BEGIN + INTERVAL / 3, Operation="note")
     db.history.insert_many([*entries, noted])
-    make_sampler().take()
+    make_samples().take()
     assert "Changes" not in sample()
-    samples.now = lambda: MOMENT + INTERVAL
-    make_sampler().take()
+    make_samples(MOMENT + INTERVAL).take()
     assert sample()["Changes"] == {"give": 2, "note": 1}
     db.history.insert_one(make_entry(player, Version=10, At=BEGIN))
-    make_sampler().take()
+    make_samples(MOMENT + INTERVAL).take()
     assert sample()["Changes"] == {"give": 2, "note": 1}
 
 
-def test_changes_are_not_counted_while_they_may_still_move(make_sampler, sample, samples):
-    make_sampler().take()
-    samples.now = lambda: BEGIN + INTERVAL + timedelta(seconds=3)
-    make_sampler().take()
+def test_changes_are_not_counted_while_they_may_still_move(make_samples, sample):
+    make_samples().take()
+    make_samples(BEGIN + INTERVAL + timedelta(seconds=3)).take()
     assert "Changes" not in sample()
 
 
-def test_samples_are_read_from_a_time_on_without_their_levels(make_sampler, samples):
+def test_samples_are_read_from_a_time_on_without_their_levels(make_samples, samples):
     for number in range(3):
-        samples.now = lambda number=number: MOMENT + number * INTERVAL
-        make_sampler().take()
-    samples.note_active(BEGIN + 9 * INTERVAL, lambda _: 5)
+        make_samples(MOMENT + number * INTERVAL).take()
+    samples.complete(BEGIN + 9 * INTERVAL, "Active", lambda: 5)
     found = samples.since(MOMENT)
     assert [sample["_id"] for sample in found] == [BEGIN + number * INTERVAL for number in (1, 2)]
     assert all("Levels" not in sample for sample in found)
 
 
-def test_what_could_not_be_added_is_added_the_next_time(make_sampler, samples, sample, monkeypatch):
-    sampler = make_sampler()
+def test_what_could_not_be_added_is_added_the_next_time(app, samples, sample, monkeypatch):
     answer(3)
 
     def fail(*_):
         raise DatabaseError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(samples, "add", fail)
+        patch.setattr(service(app, Players), "count_online", fail)
         with pytest.raises(DatabaseError):
-            sampler.take()
-    sampler.take()
+            samples.take()
+    samples.take()
     assert sample()["Requests"] == 3
 
 
-def test_a_sample_is_taken_once_a_minute(make_sampler, sample):
-    sampler = make_sampler()
+def test_a_sample_is_taken_once_a_minute(make_samples, sample):
+    sampler = make_samples()
     for _ in range(3):
         answer(1)
         sampler.take_if_due()
     assert sample()["Requests"] == 1
 
 
-def test_of_many_workers_that_begin_a_sample_at_once_none_is_lost(samples, sample):
+def test_of_many_workers_that_begin_a_sample_at_once_none_is_lost(make_samples, samples):
     begin = threading.Barrier(8)
+    workers = [[make_samples(BEGIN + n * INTERVAL) for _ in range(8)] for n in range(5)]
+    answer(1)
 
-    def add(number):
-        interval = BEGIN + number * INTERVAL
+    def take(samples):
         begin.wait(10)
-        samples.add(interval, 1, Traffic(1, 0, {0.1: 1}))
+        samples.take()
 
     with ThreadPoolExecutor(8) as pool:
-        for number in range(5):
-            list(pool.map(add, [number] * 8))
-    found = samples.since(BEGIN)
-    assert [traffic_of([one]) for one in found] == [Traffic(8, 0, {0.1: 8})] * 5
+        for at_once in workers:
+            list(pool.map(take, at_once))
+    found = [traffic_of([one]) for one in samples.since(BEGIN)]
+    assert [(one.requests, one.buckets[0.005]) for one in found] == [(8, 8)] * 5
 
 
-def test_a_worker_that_samples_needs_no_request(make_sampler, sample, world):
+def test_a_worker_that_samples_needs_no_request(make_samples, sample, world):
     world.add_player(Level=2)
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(make_sampler().take).result()
+        pool.submit(make_samples().take).result()
     assert sample()["Levels"] == {"2": 1}

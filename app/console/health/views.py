@@ -127,7 +127,7 @@ def top_of(values: Sequence[float]) -> float:
 @required(Permission.HEALTH_READ)
 def show_health() -> Response:
     taken, hour_ago = samples_of_day(), samples.now() - HOUR
-    hour = traffic_of(sample for sample in taken if sample["_id"] >= hour_ago)
+    hour = traffic_of([sample for sample in taken if sample["_id"] >= hour_ago])
     began = time.perf_counter()
     storage.ping()
     answer_ms = (time.perf_counter() - began) * 1000
