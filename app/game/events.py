@@ -22,7 +22,7 @@ from app.http.examples import CURSOR_EXAMPLE
 from app.http.fields import Integer, List, Nested, Text
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.storage.client import storage
-from app.storage.events import BEGINNING, EventLog, Place, entries_after
+from app.storage.events import BEGINNING, Place, entries_after, last_event
 
 # The value of "after" that means the end of the list.
 NOW = "now"
@@ -66,7 +66,7 @@ MOST_READ = 2000
 
 def end() -> bytes:
     """Return the cursor for a reader who wants only new entries."""
-    last = EventLog(storage.db).last()
+    last = last_event(storage.db)
     return _cursor(Place(last["_id"], len(last["Entries"]), last["Stamp"]))
 
 

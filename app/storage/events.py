@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ import pymongo
 from bson import ObjectId
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
@@ -61,8 +60,6 @@ RENEW_SECONDS = 1.0
 COLLECT_SECONDS = 0.05
 # How often a quiet stream is read.
 QUIET_SECONDS = 0.2
-# How long a worker that is stopping may take to give its lease back.
-LAST_SECONDS = 1.0
 # An entry may be older than the log's last one by the length of a transaction, or by what a game
 # has done to the clock of a document.
 LOOK_BACK = timedelta(days=2)
@@ -113,81 +110,76 @@ def _committed(collection: Collection[Document]) -> Collection[Document]:
     )
 
 
-class EventLog:
-    """The log of one database."""
+def append(db: Database[Document], entry_ids: Sequence[str], number: int, **fields: Any) -> int:
+    """Append entries behind a number, unless the log has them; return the last number."""
+    while entry_ids:
+        event = {"_id": number + 1, "Entries": entry_ids, "Stamp": ObjectId(), **fields}
+        try:
+            db[EVENTS.name].insert_one(event)
+            return number + 1
+        except DuplicateKeyError:
+            # Another worker has taken this number, or logged some of the entries. A majority
+            # will soon hold what it has inserted, or this primary will step down.
+            time.sleep(PAUSE_SECONDS)
+            entry_ids, number = missing(db, entry_ids), last_event(db)["_id"]
+    return number
 
-    def __init__(self, db: Database[Document]) -> None:
-        self._db = db
-        self._events = db[EVENTS.name]
-        self._committed = _committed(self._events)
 
-    def append(self, entry_ids: Sequence[str], number: int, **fields: Any) -> int:
-        """Append entries behind a number, unless the log has them; return the last number."""
-        while entry_ids:
-            event = {"_id": number + 1, "Entries": entry_ids, "Stamp": ObjectId(), **fields}
-            try:
-                self._events.insert_one(event)
-                return number + 1
-            except DuplicateKeyError:
-                # Another worker has taken this number, or logged some of the entries. A majority
-                # will soon hold what it has inserted, or this primary will step down.
-                time.sleep(PAUSE_SECONDS)
-                entry_ids, number = self.missing(entry_ids), self.last()["_id"]
-        return number
+def missing(db: Database[Document], entry_ids: Sequence[str]) -> Sequence[str]:
+    """Return the entries that are not in the log, as a majority holds it."""
+    known: set[str] = set()
+    for event in _committed(db[EVENTS.name]).find({"Entries": {"$in": entry_ids}}, ["Entries"]):
+        known.update(event["Entries"])
+    return [id_ for id_ in entry_ids if id_ not in known]
 
-    def missing(self, entry_ids: Sequence[str]) -> Sequence[str]:
-        """Return the entries that are not in the log, as a majority holds it."""
-        known: set[str] = set()
-        for event in self._committed.find({"Entries": {"$in": entry_ids}}, ["Entries"]):
-            known.update(event["Entries"])
-        return [id_ for id_ in entry_ids if id_ not in known]
 
-    def last(self) -> Document:
-        """Return the last document, as a majority holds it."""
-        return self._committed.find_one({}, sort=[("_id", -1)]) or EMPTY
+def last_event(db: Database[Document]) -> Document:
+    """Return the last document of the log, as a majority holds it."""
+    return _committed(db[EVENTS.name]).find_one({}, sort=[("_id", -1)]) or EMPTY
 
-    def catch_up(
-        self,
-        expiry: Document,
-        oldest: datetime = LATEST,
-        renew: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Append the entries that the log lacks, and let the stream begin after them.
 
-        The oldest is the time of an entry that was added to history late.
-        """
-        # mongomock has no such time.
-        start = self._db.command("ping").get("operationTime")
-        now, last = start.as_datetime() if start else datetime.now(timezone.utc), self.last()
-        logged = last["Stamp"].generation_time if last["Stamp"] else now
-        since = max(EARLIEST, min(oldest, logged, now)) - LOOK_BACK
-        stages: list[Document] = [
-            {"$match": {"Subject.Kind": {"$in": KINDS}, "At": {"$gte": since}}},
-            {"$sort": {"At": 1, "Version": 1, "_id": 1}},
-            {"$project": {"_id": 1}},
-        ]
-        number = last["_id"]
-        with pymongo.timeout(LONG_WORK_SECONDS):
-            if start is None:
-                found: Iterator[Document] = iter(self._db[HISTORY.name].aggregate(stages))
-            else:
-                # All entries of one moment: the stream has the others, and keeps their order.
-                found = self._db.cursor_command(
-                    "aggregate",
-                    HISTORY.name,
-                    pipeline=stages,
-                    allowDiskUse=True,
-                    cursor={},
-                    readConcern={"level": "snapshot", "atClusterTime": start},
-                )
-            while some := [entry["_id"] for entry in islice(found, MOST_ENTRIES)]:
-                number = self.append(self.missing(some), number, **expiry)
-                renew()
-        begin = {"start_at_operation_time": start} if start else None
-        position = {"Number": number, "Start": begin}
-        nobody = {"By": "", "Until": EARLIEST}
-        update = {"$set": position, "$setOnInsert": nobody}
-        self._db[LOCKS.name].update_one(LEASE, update, upsert=True)
+def catch_up(
+    db: Database[Document],
+    expiry: Document,
+    oldest: datetime = LATEST,
+    renew: Callable[[], object] = lambda: None,
+) -> None:
+    """Append the entries that the log lacks, and let the stream begin after them.
+
+    The oldest is the time of an entry that was added to history late.
+    """
+    # mongomock has no such time.
+    start = db.command("ping").get("operationTime")
+    now, last = start.as_datetime() if start else datetime.now(timezone.utc), last_event(db)
+    logged = last["Stamp"].generation_time if last["Stamp"] else now
+    since = max(EARLIEST, min(oldest, logged, now)) - LOOK_BACK
+    stages: list[Document] = [
+        {"$match": {"Subject.Kind": {"$in": KINDS}, "At": {"$gte": since}}},
+        {"$sort": {"At": 1, "Version": 1, "_id": 1}},
+        {"$project": {"_id": 1}},
+    ]
+    number = last["_id"]
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        if start is None:
+            found: Iterator[Document] = iter(db[HISTORY.name].aggregate(stages))
+        else:
+            # All entries of one moment: the stream has the others, and keeps their order.
+            found = db.cursor_command(
+                "aggregate",
+                HISTORY.name,
+                pipeline=stages,
+                allowDiskUse=True,
+                cursor={},
+                readConcern={"level": "snapshot", "atClusterTime": start},
+            )
+        while some := [entry["_id"] for entry in islice(found, MOST_ENTRIES)]:
+            number = append(db, missing(db, some), number, **expiry)
+            renew()
+    begin = {"start_at_operation_time": start} if start else None
+    position = {"Number": number, "Start": begin}
+    nobody = {"By": "", "Until": EARLIEST}
+    update = {"$set": position, "$setOnInsert": nobody}
+    db[LOCKS.name].update_one(LEASE, update, upsert=True)
 
 
 class Feed(Background):
@@ -199,23 +191,15 @@ class Feed(Background):
     def __init__(self, storage: Storage, is_ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(is_ready)
         self._storage = storage
-        self._log = EventLog(storage.db)
         self._history = _committed(storage.db[HISTORY.name])
         self._locks = storage.db[LOCKS.name]
         self._name = str(ObjectId())
-
-    def end(self) -> None:
-        """Stop, and let another worker take over at once."""
-        super().end()
-        with suppress(PyMongoError), pymongo.timeout(LAST_SECONDS):
-            mine = {**LEASE, "By": self._name}
-            self._locks.update_one(mine, {"$set": {"Until": self._storage.clock.now()}})
 
     def step(self) -> None:
         """Append new entries for as long as this worker has the lease."""
         if not self._renew():
             return
-        last, lease = self._log.last(), _committed(self._locks).find_one(LEASE) or {}
+        last, lease = last_event(self._storage.db), _committed(self._locks).find_one(LEASE) or {}
         # Documents of earlier releases, and those of catch_up, have no token.
         start = {"resume_after": last["Token"]} if "Token" in last else None
         if lease.get("Number") == last["_id"]:
@@ -250,7 +234,9 @@ class Feed(Background):
                         new.append(change["documentKey"]["_id"])
                     token = stream.resume_token
                     if new:
-                        number = self._log.append(new, number, **self._expiry(), Token=token)
+                        number = append(
+                            self._storage.db, new, number, **self._expiry(), Token=token
+                        )
                     pause = COLLECT_SECONDS if new else QUIET_SECONDS
                     if time.monotonic() > renewed + RENEW_SECONDS:
                         # Other writes fill the oplog: the token of a last entry becomes too old.
@@ -267,7 +253,7 @@ class Feed(Background):
 
     def catch_up(self) -> None:
         """Append the entries that the log lacks, and let the stream begin after them."""
-        self._log.catch_up(self._expiry(), renew=self._renew)
+        catch_up(self._storage.db, self._expiry(), renew=self._renew)
 
     def _expiry(self) -> Document:
         return self._storage.entries.expiry_of(self._storage.clock.now())

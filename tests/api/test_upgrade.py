@@ -19,7 +19,7 @@ from pymongo.errors import DuplicateKeyError, WriteError
 import config
 from app.database import COLLECTIONS
 from app.privacy.store import Erasures
-from app.storage.events import EventLog, Place
+from app.storage.events import BEGINNING, Place, entries_after, last_event, missing
 from app.storage.schema import migrations, upgrade
 from app.storage.schema.collections import differences, init_database
 from tests import older_databases
@@ -197,11 +197,11 @@ def place_in(cursor):
 def test_events_follow_in_their_order_and_cursors_stay_valid(db, older, name):
     before = older(name)["events"]
     init_database(db, TODAYS)
-    answers, events = older_databases.answers(name), EventLog(db)
+    answers = older_databases.answers(name)
     for number, event in before.items():
         assert db.events.find_one({"_id": number}) == event
     logged = [id_ for event in before.values() for id_ in event["Entries"]]
-    every = [id_ for id_, _ in events.after(Place(0, 0, None))]
+    every = [id_ for id_, _ in entries_after(db, BEGINNING)]
     expected = list(chain.from_iterable(page["Ids"] for page in answers["Events"]))
     assert every[: len(logged)] == logged == expected[: len(logged)]
     # Those that a release never moved itself, it had not logged either.
@@ -216,12 +216,12 @@ def test_events_follow_in_their_order_and_cursors_stay_valid(db, older, name):
         assert times == sorted(times)
     pages = answers["Events after a cursor"]
     for page, following in zip(pages, [*pages[1:], {"Ids": []}], strict=True):
-        after = [id_ for id_, _ in events.after(place_in(page["After"]))]
+        after = [id_ for id_, _ in entries_after(db, place_in(page["After"]))]
         assert after[: len(page["Ids"])] == page["Ids"]
         assert after[len(page["Ids"]) :][: len(following["Ids"])] == following["Ids"]
     for page in answers["Events"][1:]:
         if place_in(page["After"]).number <= max(before):
-            after = [id_ for id_, _ in events.after(place_in(page["After"]))]
+            after = [id_ for id_, _ in entries_after(db, place_in(page["After"]))]
             assert set(page["Ids"]) <= {*after}
 
 
@@ -229,7 +229,7 @@ def test_events_follow_in_their_order_and_cursors_stay_valid(db, older, name):
 def test_the_log_goes_on_behind_its_last_document(db, older, name):
     older(name)
     init_database(db, TODAYS)
-    lease, last = db.locks.find_one({"_id": "events"}), EventLog(db).last()
+    lease, last = db.locks.find_one({"_id": "events"}), last_event(db)
     assert lease["Number"] == last["_id"]
     # Who takes the lease follows the stream from there.
     new = make_entry({"_id": guid()})
@@ -240,7 +240,7 @@ def test_the_log_goes_on_behind_its_last_document(db, older, name):
         while change := stream.try_next():
             found.append(change["documentKey"]["_id"])
     assert found[-1] == new["_id"]
-    assert EventLog(db).missing(found) == [new["_id"]]
+    assert missing(db, found) == [new["_id"]]
 
 
 def keyed(entries):
@@ -434,7 +434,7 @@ def test_an_entry_that_comes_meanwhile_stays_until_it_has_moved(db, older, monke
     older(LAST)
     player = db.players.find_one({"Name": "Hero05"})
     late = {**player["Journal"][0], "_id": f"player:{player['_id']}:77", "Stamp": bson.ObjectId()}
-    catch_up = EventLog.catch_up
+    catch_up = upgrade.catch_up
 
     def log_and_write(*args):
         catch_up(*args)
@@ -442,11 +442,11 @@ def test_an_entry_that_comes_meanwhile_stays_until_it_has_moved(db, older, monke
             more = {"$push": {"Journal": late}, "$set": {"Stamp": late["Stamp"]}}
             db.players.update_one({"_id": player["_id"]}, more, bypass_document_validation=True)
 
-    monkeypatch.setattr(EventLog, "catch_up", log_and_write)
+    monkeypatch.setattr(upgrade, "catch_up", log_and_write)
     late.pop("IdempotencyKey")
     init_database(db, TODAYS)
     assert db.history.find_one({"_id": late["_id"]})
-    assert EventLog(db).missing([late["_id"]]) == []
+    assert missing(db, [late["_id"]]) == []
     assert "Journal" not in db.players.find_one({"_id": player["_id"]})
 
 

@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 import config
 from app.database import COLLECTIONS
 from app.storage.client import Storage
-from app.storage.events import BEGINNING, LEASE_TIME, MOST_ENTRIES, Feed, Place, entries_after
+from app.storage.events import BEGINNING, MOST_ENTRIES, Feed, Place, entries_after
 from app.storage.schema.collections import init_database
 from tests.factories import NOW, make_entry, make_player
 from tests.system.programs import wait_until
@@ -167,15 +167,6 @@ def test_another_worker_takes_over_from_one_that_is_killed(storage, mongodb_uri)
         others.enter_context(leader(mongodb_uri))
         first.send_signal(signal.SIGKILL)
         print(f"after kill -9, the next events came within {waited_for_more(followers):.1f} s")
-
-
-def test_a_worker_that_stops_lets_another_take_over_at_once(storage, start):
-    with traffic(storage) as (_, followers):
-        first = start()
-        waited_for_more(followers)
-        start()
-        first.end()
-        assert waited_for_more(followers) < LEASE_TIME.total_seconds()
 
 
 def test_a_step_down_loses_and_doubles_nothing(storage, start):

@@ -26,7 +26,7 @@ from app.core.permissions import permissions_of_scopes
 from app.core.types import Document
 from app.storage.bulk import batches
 from app.storage.errors import has_only_duplicate_keys
-from app.storage.events import LATEST, LEASE, LOCKS, EventLog
+from app.storage.events import LATEST, LEASE, LOCKS, catch_up
 from app.storage.search_fields import history_document
 
 log = logging.getLogger("quartermaster")
@@ -162,7 +162,7 @@ def _move_entries(db: Database[Document]) -> None:
         kept = _expiry_of_history(db)
         oldest = _archive(db, kept)
         expiry = {"ExpiresAt": datetime.now(timezone.utc) + kept} if kept else {}
-        EventLog(db).catch_up(expiry, oldest)
+        catch_up(db, expiry, oldest)
         _empty_journals(db)
 
 
