@@ -137,7 +137,7 @@ def test_events_of_somebody_who_is_being_erased_are_not_stored(staff, world, ann
 def test_events_expire_with_the_setting_and_never_outlive_history(app, db, ann):
     storage = service(app, GameEvents)
     db.game_events.insert_one(make_event(ann["_id"], SWORD, At=AT))
-    assert storage.list(ann["_id"], 9) == []
+    assert storage.list(ann["_id"], 9, b"").values == []
     for days, history, kept in (
         (30, 400, 30),
         (30, 7, 7),

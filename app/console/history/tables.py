@@ -66,8 +66,10 @@ def timeline(kind: str, id_: str, size: int, after: str) -> tuple[list[Document]
     cursor = cursors.read(after)
     found = history.list(filters, size, cursor)
     entries = table_entries(found.values)
-    position = newest_first.parse(filters, cursor) if cursor else None
-    events = event_rows(game_events.list(id_, size + 1, position))
+    if cursor:
+        at, entry_id = newest_first.parse(filters, cursor)
+        cursor = newest_first.position(id_, {"At": at, "_id": entry_id})
+    events = event_rows(game_events.list(id_, size + 1, cursor).values)
     rows = sorted([*entries, *events], key=lambda row: (row["At"], row["Id"]), reverse=True)
     if found.next is None and len(rows) <= size:
         return entries, CursorPage(rows, None)

@@ -35,7 +35,7 @@ def served_events(found: Sequence[Document]) -> list[Document]:
         for event in found
         for number, _ in enumerate(event.get("Items", []))
     ]
-    restored = history.undone(ids) if ids else {}
+    restored = history.undone(ids)
     return [public_event(event, restored) for event in found]
 
 
@@ -51,21 +51,21 @@ def restore_item(key: Lookup, args: Document) -> Applied:
 
     def give_back() -> Applied:
         # Of two transactions with the same bag at once, one runs again.
-        held, warned = lost, meant
-        has_bag = bag is not None and bags.exists(bag)
-        if bag and has_bag and bags.is_carried(bag):
-            raise BagIsElsewhere(bag)
-        if bag and not has_bag:
+        held = lost
+        warning: str | None = None
+        if bag and not bags.exists(bag):
             held = {name: lost[name] for name in lost if name != "BagId"}
-            warned = meant._replace(warning=BAG_GONE)
+            warning = BAG_GONE
+        elif bag and bags.is_carried(bag):
+            raise BagIsElsewhere(bag)
 
         def rule(player: Document) -> Change:
             bank, limits = args["bankoverflow"], catalogue.limits
             change = receive(player, held=[held], bankoverflow=bank, limits_of=limits)
-            return change._replace(answer=answer)
+            return change._replace(answer=answer, warning=warning)
 
-        decision = players.decide(where, CONTAINERS, rule, warned)
-        if bag and has_bag:
+        decision = players.decide(where, CONTAINERS, rule, meant)
+        if bag:
             bags.write(bag)
         return players.write(decision)
 

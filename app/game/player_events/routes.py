@@ -67,7 +67,7 @@ def list_player_events(args: Document, key: Lookup) -> Response:
     Newest first. `Items` has what the player got or, with a Quantity below 0, lost.
     """
     after = cursors.read(args.get("after", ""))
-    found = events.page(players.get_id_ever(key), page_size(args), after)
+    found = events.list(players.get_id_ever(key), page_size(args), after)
     return cursor_response(found._replace(values=served_events(found.values)))
 
 

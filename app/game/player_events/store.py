@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from functools import partial
 
 from app.core.errors import NotFound
 from app.core.paging import CursorPage
@@ -14,7 +13,7 @@ from app.game.player_events.domain import SHAPE
 from app.storage.client import Storage
 from app.storage.fence import ERASURES, erased_people
 from app.storage.paging import newest_first
-from app.storage.paging.newest_first import NEWEST_FIRST, Position
+from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 
 GAME_EVENTS = CollectionPlan(
@@ -30,26 +29,28 @@ class GameEvents:
         self._transactions = storage.transactions
         self.now = storage.clock.now
         # History tells what was given back, so an event must not outlive it.
-        kept = [timedelta(days=number) for number in (days, history_days) if number]
-        self._kept = min(kept) if kept else None
+        kept = (timedelta(days=number) for number in (days, history_days) if number)
+        self._kept = min(kept, default=None)
 
     def add(self, events: Sequence[Document]) -> Document:
         """Store events of players, and return how many were new or known, and unknown players."""
-        return self._transactions.run(partial(self._add, events), "event", has_key=True)
 
-    def _add(self, events: Sequence[Document]) -> Document:
-        ids = list({event["Player"]: None for event in events})
-        players = self._players.find({"_id": {"$in": ids}}, ["UserId"])
-        owners = {player["_id"]: str(player.get("UserId")) for player in players}
-        erased = erased_people(self._erasures, owners.values())
-        unknown = [id_ for id_ in ids if id_ not in owners or owners[id_] in erased]
-        kept = [event for event in events if event["Player"] not in unknown]
-        by_id = {event["_id"]: event for event in reversed(kept)}
-        known = {e["_id"] for e in self._events.find({"_id": {"$in": [*by_id]}}, ["_id"])}
-        expires = {"ExpiresAt": self.now() + self._kept if self._kept else None}
-        if new := [{**by_id[id_], **expires} for id_ in by_id if id_ not in known]:
-            self._events.insert_many(new)
-        return {"New": len(new), "Known": len(kept) - len(new), "Unknown": unknown}
+        def step() -> Document:
+            ids = [*dict.fromkeys(event["Player"] for event in events)]
+            players = self._players.find({"_id": {"$in": ids}}, ["UserId"])
+            owners = {player["_id"]: str(player.get("UserId")) for player in players}
+            erased = erased_people(self._erasures, owners.values())
+            unknown = [id_ for id_ in ids if id_ not in owners or owners[id_] in erased]
+            kept = [event for event in events if event["Player"] not in unknown]
+            new = {event["_id"]: event for event in reversed(kept)}
+            for known in self._events.find({"_id": {"$in": [*new]}}, ["_id"]):
+                del new[known["_id"]]
+            expires = {"ExpiresAt": self.now() + self._kept if self._kept else None}
+            if new:
+                self._events.insert_many([{**event, **expires} for event in new.values()])
+            return {"New": len(new), "Known": len(kept) - len(new), "Unknown": unknown}
+
+        return self._transactions.run(step, "event", has_key=True)
 
     def get(self, event_id: str, player_id: str) -> Document:
         where = {"_id": event_id, **self._of(player_id)}
@@ -58,16 +59,7 @@ class GameEvents:
             raise NotFound("event", event_id, "No event of this player has that id.")
         return GAME_EVENTS.readable(found)
 
-    def list(self, player_id: str, size: int, after: Position | None = None) -> Sequence[Document]:
-        """Return events of a player, the newest first."""
-        where = self._of(player_id)
-        if after:
-            where = {"$and": [where, newest_first.after(after)]}
-        return list(
-            map(GAME_EVENTS.readable, self._events.find(where, sort=NEWEST_FIRST).limit(size))
-        )
-
-    def page(self, player_id: str, size: int, after: bytes) -> CursorPage:
+    def list(self, player_id: str, size: int, after: bytes) -> CursorPage:
         """Return a page of the events of a player, the newest first."""
         page = newest_first.read(self._events, self._of(player_id), player_id, size, after)
         return page._replace(values=[*map(GAME_EVENTS.readable, page.values)])
