@@ -65,11 +65,10 @@ def traffic_of(samples: Sequence[Document]) -> Traffic:
 
 def quantile(traffic: Traffic, share: float) -> float | None:
     """Return the bound, in seconds, below which this share of the requests was answered."""
-    wanted = share * traffic.requests
-    seen = 0
-    for bound in sorted(traffic.buckets):
-        seen += traffic.buckets[bound]
-        if traffic.requests and seen >= wanted:
+    wanted, seen = share * traffic.requests, 0
+    for bound, count in sorted(traffic.buckets.items()):
+        seen += count
+        if seen >= wanted > 0:
             return bound
     return None
 
@@ -141,13 +140,7 @@ class Samples:
     def since(self, begin: datetime) -> Sequence[Document]:
         """Return all samples since a time, the oldest first."""
         taken = {"_id": {"$gte": begin}, "Online": {"$exists": True}}
-        return list(self._samples.find(taken, {"Levels": 0}, sort=[("_id", 1)]))
-
-    def levels(self) -> dict[int, int]:
-        """Return how many players have each level, from the latest count."""
-        having = {"Levels": {"$exists": True}}
-        found = self._samples.find_one(having, ["Levels"], sort=[("_id", -1)]) or {}
-        return {int(level): count for level, count in found.get("Levels", {}).items()}
+        return list(self._samples.find(taken, sort=[("_id", 1)]))
 
 
 samples = current(Samples)

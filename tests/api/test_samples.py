@@ -89,7 +89,7 @@ def test_several_workers_add_up(make_samples, sample, db):
         answer(2)
         sampler.take()
     assert sample()["Requests"] == 2 + 4 + 6
-    assert db.samples.count_documents({}) == 1
+    assert db.samples.count_documents({"Online": {"$exists": True}}) == 1
 
 
 def test_probes_are_no_traffic():
@@ -120,14 +120,8 @@ def test_levels_are_counted_once_in_an_interval(make_samples, sample, samples, w
     world.add_player(Level=9)
     make_samples().take()
     assert sample()["Levels"] == {"0": 1, "1": 1, "7": 2}
-    assert samples.levels() == {0: 1, 1: 1, 7: 2}
     make_samples(MOMENT + INTERVAL).take()
-    assert samples.levels() == {0: 1, 1: 1, 7: 2, 9: 1}
-
-
-def test_where_nothing_was_counted_yet_there_are_no_levels(samples):
-    assert samples.levels() == {}
-    assert samples.since(MOMENT) == []
+    assert samples.since(MOMENT)[-1]["Levels"] == {"0": 1, "1": 1, "7": 2, "9": 1}
 
 
 def test_changes_are_counted_once_when_their_interval_is_over(make_samples, sample, db):
@@ -151,13 +145,12 @@ def test_changes_are_not_counted_while_they_may_still_move(make_samples, sample)
     assert "Changes" not in sample()
 
 
-def test_samples_are_read_from_a_time_on_without_their_levels(make_samples, samples):
+def test_samples_are_read_from_a_time_on(make_samples, samples):
     for number in range(3):
         make_samples(MOMENT + number * INTERVAL).take()
     samples.complete(BEGIN + 9 * INTERVAL, "Active", lambda: 5)
     found = samples.since(MOMENT)
     assert [sample["_id"] for sample in found] == [BEGIN + number * INTERVAL for number in (1, 2)]
-    assert all("Levels" not in sample for sample in found)
 
 
 def test_what_could_not_be_added_is_added_the_next_time(app, samples, sample, monkeypatch):

@@ -138,7 +138,7 @@ def show_health() -> Response:
         p99=quantile(hour, 0.99),
         plots=[
             online_plot(taken),
-            levels_plot(),
+            levels_plot(taken),
             changes_plot(taken),
             requests_plot(taken),
             latency_plot(taken),
@@ -162,8 +162,10 @@ def online_plot(taken: Sequence[Document]) -> Document:
     return line_plot("Players online over the last day", "players", series, samples.now())
 
 
-def levels_plot() -> Document:
-    levels = samples.levels()
+def levels_plot(taken: Sequence[Document]) -> Document:
+    """Return how many players have each level, from the latest sample that has counted them."""
+    counted = [sample["Levels"] for sample in taken if "Levels" in sample]
+    levels = {int(level): count for level, count in counted[-1].items()} if counted else {}
     last = max(levels, default=0)
     span = range(1, last + 1) if last <= 200 else sorted(levels)
     counts = [levels.get(level, 0) for level in span]

@@ -27,13 +27,14 @@ ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}
 @blp.get("")
 @required(SignedIn.ANYBODY)
 def home() -> Response:
+    taken = samples_of_day()
     return render(
         "home/home.html",
         game_stopped=game_stopped(),
         restart=coming_restart(),
         recent=recent(),
         entries=last_changes(),
-        plots=[online_plot(samples_of_day()), levels_plot()],
+        plots=[online_plot(taken), levels_plot(taken)],
     )
 
 
