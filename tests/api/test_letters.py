@@ -51,7 +51,9 @@ def finish(app):
     service(app, Actions).give_due()
 
 
-def test_a_letter_waits_for_its_player_and_brings_the_items_with_an_entry(staff, ann, letter, db):
+def test_a_letter_waits_for_its_player_and_brings_the_items_with_an_entry(
+    app, staff, ann, letter, db
+):
     assert (letter["State"], letter["Kind"], letter["Subject"]["Name"]) == (
         "waiting",
         "letter",
@@ -67,12 +69,14 @@ def test_a_letter_waits_for_its_player_and_brings_the_items_with_an_entry(staff,
     )
     assert (take(staff, ann), inventory(db, ann)) == ([], {})
     answer(staff, letter)
+    finish(app)
     read = staff(f"GET actions/{letter['Id']}").json
     assert (read["State"], bool(read["GivenAt"])) == ("done", True)
     assert inventory(db, ann) == HELD
     (entry,) = staff("GET players/Ann/history").json["Values"]
     assert (entry["Operation"], entry["By"]["Name"]) == ("give", "Clerk")
     answer(staff, letter)
+    finish(app)
     assert inventory(db, ann) == HELD
     staff(f"POST history/{entry['Id']}/undo")
     assert inventory(db, ann) == {}
@@ -106,7 +110,8 @@ def test_the_answer_of_a_game_with_a_driver_is_enough_even_if_every_worker_gives
 @on_mongodb
 def test_a_worker_that_dies_at_any_command_has_given_all_or_nothing(app, staff, ann, letter, db):
     take(staff, ann)
-    for number in deaths(lambda: answer(staff, letter)):
+    answer(staff, letter)
+    for number in deaths(lambda: finish(app)):
         given = bool(db.actions.find_one().get("GivenAt"))
         found = inventory(db, ann), db.history.count_documents({}), given
         assert found == ({}, 0, False), f"died at command {number}"
@@ -129,6 +134,7 @@ def test_items_wait_for_room_and_for_a_deleted_player(app, staff, ann, letter, d
     db.players.update_one({"_id": ann}, {"$set": {"Inventory": FULL, "Bank": BANK}})
     take(staff, ann)
     assert answer(staff, letter)["State"] == "done"
+    finish(app)
     assert staff(f"GET actions/{letter['Id']}").json["GivenAt"] is None
     deleted = staff("DELETE players/Ann")
     finish(app)

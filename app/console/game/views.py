@@ -28,7 +28,7 @@ from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions import asking
 from app.game.actions.asking import EVERYBODY as WORLD
-from app.game.actions.asking import Answer, ask, map_subject, player_subject, send_letter, withdraw
+from app.game.actions.asking import Answer, ask, find_map, find_player, send_letter, withdraw
 from app.game.actions.domain import (
     KINDS,
     LETTER,
@@ -36,7 +36,6 @@ from app.game.actions.domain import (
     RESTART,
     TAKEN_WITHIN,
     WITHDRAWABLE,
-    Recipient,
     is_looking,
 )
 from app.game.actions.schemas import (
@@ -147,7 +146,7 @@ PLAYER_FIELD = Field("player", "Player", BY_NAME, suggest="player")
 X, Y = (Field(axis, axis.upper(), type="number", is_required=False) for axis in "xy")
 
 
-def action_forms(part: str, subject: Callable[[Lookup], Recipient]) -> tuple[Form, Form, Form]:
+def action_forms(part: str, find: Callable[[Lookup], Document]) -> tuple[Form, Form, Form]:
     """Return the forms that warp, kick and kill a player, or a user's character."""
     path = f"POST /api/v1/{part}/<key>/admin"
     warp, kick, kill = (
@@ -156,7 +155,7 @@ def action_forms(part: str, subject: Callable[[Lookup], Recipient]) -> tuple[For
             f"{kind.capitalize()}…",
             f"{kind.capitalize()} {{name}}",
             card=IN_THE_GAME,
-            act=lambda key, kind=kind: ask(kind, subject(key), {}),
+            act=lambda key, kind=kind: ask(kind, find(key), {}),
             api=f"{path}/{kind}",
             about=KINDS[kind].about,
             needs=(KINDS[kind].permission,),
@@ -167,17 +166,17 @@ def action_forms(part: str, subject: Callable[[Lookup], Recipient]) -> tuple[For
     warp = replace(
         warp,
         fields=(MAP_FIELD, Group("halves", (X, Y))),
-        act=partial(warp_somebody, subject),
+        act=partial(warp_somebody, find),
         api=lambda sent: f"{path}/{'warptoloc' if has_place(sent) else 'warpto'}",
     )
     return warp, kick, kill
 
 
-def warp_somebody(subject: Callable[[Lookup], Recipient], key: Lookup) -> Answer:
+def warp_somebody(find: Callable[[Lookup], Document], key: Lookup) -> Answer:
     """Request a warp: to coordinates on a map if they were typed, otherwise to the map."""
     sent: Any = submitted()
     sent.args = sent.load(WarpToPlaceArgs() if has_place(sent) else WarpArgs())
-    return ask("warp", subject(key), sent.args)
+    return ask("warp", find(key), sent.args)
 
 
 def has_place(sent: Submission) -> bool:
@@ -191,7 +190,7 @@ MESSAGE = Form(
     (Field("Message", "Message", html={"autocomplete": "off"}),),
     name="message",
     card=IN_THE_GAME,
-    act=lambda key, args: ask("chat", player_subject(key), args),
+    act=lambda key, args: ask("chat", find_player(key), args),
     api="POST /api/v1/chat/direct/<key>",
     needs=(KINDS["chat"].permission,),
     about=lambda target: [f"Only {target.name} reads it. {KINDS['chat'].about}"],
@@ -255,9 +254,9 @@ RESTART_GAME = Form(
 def say(args: Document) -> Answer:
     whom = WORLD
     if args["to"] == PLAYER:
-        whom = player_subject(Lookup.parse(plain(args["player"])))
+        whom = find_player(Lookup.parse(plain(args["player"])))
     if args["to"] == MAP:
-        whom = map_subject(args["mapid"])
+        whom = find_map(args["mapid"])
     return ask("chat", whom, args)
 
 

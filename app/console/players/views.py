@@ -21,7 +21,7 @@ from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.texts import name_of
 from app.core.types import Document
-from app.game.actions.asking import player_subject
+from app.game.actions.asking import find_player
 from app.game.player_events.access import restore_item
 from app.http.path_converters import path_guid
 from app.players import spells
@@ -68,7 +68,7 @@ FORMS = {
         ),
         MESSAGE,
         SEND_LETTER,
-        *action_forms("players", player_subject),
+        *action_forms("players", find_player),
         Form(
             RENAME,
             "Rename…",

@@ -30,7 +30,7 @@ from app.core.paging import Page
 from app.core.penalties import BAN, MUTE, Penalty
 from app.core.permissions import Permission, role_names
 from app.core.types import Document
-from app.game.actions.asking import user_subject
+from app.game.actions.asking import find_user
 from app.http import tracing
 from app.http.cursors import cursors
 from app.http.intents import reading_intent
@@ -138,7 +138,7 @@ FORMS = {
             about="All sign-ins of this account end at once.",
         ),
         *penalty_forms(MUTE),
-        *action_forms("users", user_subject),
+        *action_forms("users", find_user),
         Form(
             MAIL_RESET_CODE,
             "Mail a reset code…",

@@ -17,7 +17,6 @@ from app.game.actions.domain import (
     LETTER,
     ActionFailed,
     ActionLapsed,
-    Recipient,
     error_of,
     state_of,
 )
@@ -30,19 +29,14 @@ from app.players.store import players
 from app.users.store import users
 
 WHITE: Document = dict.fromkeys("ARGB", 255)
-EVERYBODY = Recipient("world", None, partial(dict, Kind="world", Id=None, Name=None))
+EVERYBODY: Document = {"Kind": "world", "Id": None, "Name": None}
 
 
 class Answer(NamedTuple):
-    """The state of an action after the request has waited: done, or still open."""
+    """An action after the request has waited: done, or still open."""
 
     action: Document
-    is_done: bool
     replayed: bool
-
-
-def player_subject(key: Lookup) -> Recipient:
-    return Recipient("player", key, partial(find_player, key))
 
 
 def find_player(key: Lookup) -> Document:
@@ -50,11 +44,7 @@ def find_player(key: Lookup) -> Document:
     return {"Kind": "player", "Id": found.id, "Name": found.name}
 
 
-def user_subject(key: Lookup) -> Recipient:
-    return Recipient("user", key, partial(_find_user, key))
-
-
-def _find_user(key: Lookup) -> Document:
+def find_user(key: Lookup) -> Document:
     found = users.get(key, "Name")
     subject = {"Kind": "user", "Id": found["_id"], "Name": str(found.get("Name"))}
     characters = players.list_of_user(found["_id"])
@@ -62,20 +52,16 @@ def _find_user(key: Lookup) -> Document:
     return {**subject, "Character": playing} if playing else subject
 
 
-def map_subject(map_id: str) -> Recipient:
-    return Recipient("map", None, partial(dict, Kind="map", Id=map_id, Name=None))
+def find_map(map_id: str) -> Document:
+    return {"Kind": "map", "Id": map_id, "Name": None}
 
 
-def guild_subject(guild_id: str) -> Recipient:
-    return Recipient("guild", Lookup.parse(guild_id), partial(_find_guild, guild_id))
-
-
-def _find_guild(guild_id: str) -> Document:
+def find_guild(guild_id: str) -> Document:
     found = guilds.get(guild_id, "Name")
     return {"Kind": "guild", "Id": guild_id, "Name": str(found.get("Name"))}
 
 
-def ask(kind: str, whom: Recipient, args: Document) -> Answer:
+def ask(kind: str, whom: Document, args: Document) -> Answer:
     """Ask the game for an action; raise if the game refuses it, or if no game took it in time."""
     if kind == "warp":
         # Without coordinates, the game chooses them on the map.
@@ -91,7 +77,7 @@ def ask(kind: str, whom: Recipient, args: Document) -> Answer:
         raise ActionFailed(error_of(action))
     if state == "lapsed":
         raise ActionLapsed
-    return Answer(action, state == "done", asked.replayed)
+    return Answer(action, asked.replayed)
 
 
 @unaskable()
@@ -100,10 +86,10 @@ def send_letter(key: Lookup, args: Document) -> Answer:
     moved = _quantities(args["Items"])
     if moved:
         guard.caller().require(Permission.ITEMS_MOVE)
-    whom, meant = player_subject(key), action_intent(LETTER, args)
+    whom, meant = find_player(key), action_intent(LETTER, args)
     send = partial(actions.ask, whom, meant)
     sent = spend(moved or None, send, partial(actions.find_earlier, whom, meant))
-    return Answer(sent.answer, is_done=False, replayed=sent.replayed)
+    return Answer(sent.answer, sent.replayed)
 
 
 @unaskable()
@@ -132,16 +118,18 @@ def visible_action(action_id: str) -> Document:
 
 def search(args: Document, size: int) -> CursorPage:
     """Return a page of the actions that match a query and that the caller may see."""
-    wanted: list[Document] = []
+    where: Document = {}
+    ids = []
     if "user" in args:
         require_users()
-        wanted.append({"Subject.Id": users.get(Lookup.parse(args["user"]), "_id")["_id"]})
+        ids.append(users.get(Lookup.parse(args["user"]), "_id")["_id"])
     if "player" in args:
+        ids.append(players.get_id_ever(Lookup.parse(args["player"])))
+    if ids:
         # An action has one subject: no action matches both a player and a user.
-        wanted.append({"Subject.Id": players.get_id_ever(Lookup.parse(args["player"]))})
+        where["Subject.Id"] = {"$all": ids}
     if "kind" in args:
-        wanted.append({"Kind": args["kind"]})
+        where["Kind"] = args["kind"]
     if not sees_users():
-        wanted.append({"Subject.Kind": {"$ne": "user"}})
-    where = {"$and": wanted} if wanted else {}
+        where["Subject.Kind"] = {"$ne": "user"}
     return actions.list(where, size, cursors.read(args.get("after", "")))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from app.core.changes import Intent
-from app.core.errors import Conflict, NotFound, Unavailable
-from app.core.naming import Lookup, name_key
+from app.core.errors import Conflict, Unavailable
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 
@@ -105,30 +103,6 @@ class CannotWithdraw(Conflict):
 
 class ActionWithdrawn(Conflict):
     sentence = "The action {action_id} was withdrawn: do not carry it out."
-
-
-class ActionNotFound(NotFound):
-    """There is no such action, or it has expired."""
-
-    code = "NOT_FOUND"
-
-    def __init__(self, action_id: str) -> None:
-        super().__init__("action", action_id)
-
-
-class Recipient(NamedTuple):
-    """Whom an action is for: as the request names it, and how its subject is found."""
-
-    kind: str
-    key: Lookup | None
-    find: Callable[[], Document]
-
-    def is_named(self, subject: Document) -> bool:
-        """Tell whether the subject of an action was named so when it was requested."""
-        if self.key is None:
-            return False
-        name = name_key(str(subject["Name"]))
-        return bool(subject["Id"] == self.key.id or name == self.key.name_key)
 
 
 def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Document:

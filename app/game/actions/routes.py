@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from flask import Response
 
@@ -17,20 +18,18 @@ from app.game.actions.asking import (
     EVERYBODY,
     Answer,
     ask,
-    guild_subject,
-    map_subject,
-    player_subject,
-    user_subject,
+    find_guild,
+    find_map,
+    find_player,
+    find_user,
 )
 from app.game.actions.domain import (
     GUILD_VARIABLE,
     KINDS,
     RESTART,
     ActionFailed,
-    ActionNotFound,
     CannotWithdraw,
     NoGame,
-    Recipient,
     done_sentence,
     public_action,
 )
@@ -63,6 +62,7 @@ from app.users.schemas import MessageSchema
 
 ABOUT = "Actions of the running game, and the API for games without a MongoDB driver."
 UNDER_WAY = "The game has not answered yet."
+CHARACTER = "the character that a user plays"
 
 blp = Blueprint("Game", __name__, url_prefix="/api/v1", description=ABOUT)
 of_players = Blueprint("PlayerActions", __name__, url_prefix="/api/v1/players", group="Players")
@@ -72,49 +72,8 @@ of_users = Blueprint("UserActions", __name__, url_prefix="/api/v1/users", group=
 needs_query = RoleMissing(Permission.USERS_FIND.role.value)
 
 
-class Order(NamedTuple):
-    """An action on a player: the path, and the name and the documentation of its views."""
-
-    kind: str
-    path: str
-    view: str
-    about: str
-    args: Any = None
-
-
-ORDERS = (
-    Order(
-        "kick",
-        "kick",
-        "kick_{}",
-        "Kick {} out of the game\n\n"
-        "The player may come back at once. Use a ban to keep a player out.",
-    ),
-    Order("kill", "kill", "kill_{}", "Kill {}\n\nThe game decides what a death costs."),
-    Order(
-        "warp",
-        "warpto",
-        "warp_{}",
-        "Warp {} to a map\n\nThe game decides where on the map.",
-        WarpArgs(),
-    ),
-    Order(
-        "warp",
-        "warptoloc",
-        "warp_{}_to_place",
-        "Warp {} to a place on a map\n\nThe game refuses a place where nobody can stand.",
-        WarpToPlaceArgs(),
-    ),
-)
-
-
 def ask_route(
-    blueprint: Blueprint,
-    path: str,
-    schema: type,
-    *needs: Need,
-    args: Any = None,
-    **answer: Any,
+    blueprint: Blueprint, path: str, schema: type, *needs: Need, **options: Any
 ) -> Callable[[Any], Any]:
     """Return a decorator for a view that asks the game for an action."""
 
@@ -124,45 +83,53 @@ def ask_route(
         view = blueprint.alt_response(
             202, schema=ActionUnderWaySchema, description="Not answered yet."
         )(view)
-        facts = {"args": args, "method": "POST", **answer}
-        return read_route(blueprint, path, schema, *needs, **facts)(view)
+        return read_route(blueprint, path, schema, *needs, method="POST", **options)(view)
 
     return decorator
 
 
-def add_view(
-    order: Order,
-    blueprint: Blueprint,
-    path: str,
-    subject: Callable[[Lookup], Recipient],
-    whom: str,
-    example: str,
-    *needs: Permission,
-) -> None:
-    """Add the view that asks the game to do something to a player, or to a user's character."""
-
-    def view(*body: Document, key: Lookup) -> Response:
-        answer = ask(order.kind, subject(key), body[0] if body else {})
-        return action_response(answer, {"Message": done_sentence(answer.action)})
-
-    view.__name__ = order.view.format("user" if needs else "player")
-    view.__doc__ = order.about.format(whom)
-    arguments = {"MapId": MAP, "X": 13, "Y": 22}
-    asked = {"Kind": order.kind, "Subject": {"Name": example}, "Arguments": arguments}
-    ask_route(
-        blueprint,
-        f"{path}/admin/{order.path}",
-        MessageSchema,
-        *(KINDS[order.kind].permission, *needs),
-        args=order.args,
-        example={"Message": done_sentence(asked)},
-    )(view)
+def add_views(kind: str, path: str, name: str, about: str, args: Any = None) -> None:
+    """Add the views that ask the game to do something to a player, and to a user's character."""
+    words = KINDS[kind]
+    find_users = (Permission.USERS_FIND,)
+    for blueprint, key, find, noun, whom, example, needs in (
+        (of_players, "<player:key>", find_player, "player", "a player", PLAYER, ()),
+        (of_users, "<lookup:key>", find_user, "user", CHARACTER, USER, find_users),
+    ):
+        view: Any = partial(act_on, kind, find)
+        view.__name__, view.__doc__ = name.format(noun), about.format(whom)
+        done = words.done.format(name=example, to=f"{MAP} (13, 22)")
+        path_of_key = f"/{key}/admin/{path}"
+        options = {"args": args, "example": {"Message": done}}
+        ask_route(blueprint, path_of_key, MessageSchema, words.permission, *needs, **options)(view)
 
 
-for order in ORDERS:
-    add_view(order, of_players, "/<player:key>", player_subject, "a player", PLAYER)
-    character, needed = "the character that a user plays", Permission.USERS_FIND
-    add_view(order, of_users, "/<lookup:key>", user_subject, character, USER, needed)
+def act_on(kind: str, find: Callable[[Lookup], Document], *body: Document, key: Lookup) -> Response:
+    answer = ask(kind, find(key), body[0] if body else {})
+    return action_response(answer, {"Message": done_sentence(answer.action)})
+
+
+add_views(
+    "kick",
+    "kick",
+    "kick_{}",
+    "Kick {} out of the game\n\nThe player may come back at once. Use a ban to keep a player out.",
+)
+add_views("kill", "kill", "kill_{}", "Kill {}\n\nThe game decides what a death costs.")
+add_views(
+    "warp",
+    "warpto",
+    "warp_{}",
+    "Warp {} to a map\n\nThe game decides where on the map.",
+    WarpArgs(),
+)
+add_views(
+    "warp",
+    "warptoloc",
+    "warp_{}_to_place",
+    "Warp {} to a place on a map\n\nThe game refuses a place where nobody can stand.",
+    WarpToPlaceArgs(),
+)
 
 
 @blp.alias("POST", "/chat")
@@ -182,7 +149,7 @@ def say_on_map(args: Document, map_id: str) -> Response:
     Color and Target are passed to the game.
     """
     map_id = path_guid("mapId", map_id, nil=False)
-    return say(map_subject(map_id), args, mapId=map_id)
+    return say(find_map(map_id), args, mapId=map_id)
 
 
 @ask_route(
@@ -193,7 +160,7 @@ def say_to_player(args: Document, receiver: Lookup) -> Response:
 
     Color and Target are passed to the game.
     """
-    return say(player_subject(receiver), args, lookupKey=masked(str(receiver)))
+    return say(find_player(receiver), args, lookupKey=masked(str(receiver)))
 
 
 @ask_route(
@@ -209,7 +176,7 @@ def set_guild_variable(args: Document, guild_id: str, variable_id: str) -> Respo
 
     The running game does it: guilds are its own.
     """
-    subject = guild_subject(guild_id)
+    subject = find_guild(guild_id)
     variable = path_guid("variableId", variable_id, nil=False)
     answer = ask(GUILD_VARIABLE, subject, {"VariableId": variable, "Value": args["value"]})
     return action_response(answer, variable_record(variable, args["value"]))
@@ -258,7 +225,7 @@ def list_actions(args: Document) -> Response:
     "/actions/<action_id>",
     ActionSchema,
     Permission.GAME_ACT,
-    refuses=(ActionNotFound(ACTION), needs_query),
+    refuses=(NotFound("action", ACTION), needs_query),
 )
 def get_action(action_id: str) -> Document:
     """Get an action and its result
@@ -296,7 +263,7 @@ def send_letter(args: Document, key: Lookup) -> Response:
     ActionSchema,
     Permission.GAME_ACT,
     method="POST",
-    refuses=(ActionNotFound(ACTION), CannotWithdraw()),
+    refuses=(NotFound("action", ACTION), CannotWithdraw()),
     example={**LETTER_EXAMPLE, "State": "withdrawn"},
 )
 def withdraw_letter(action_id: str) -> Document:
@@ -308,7 +275,7 @@ def withdraw_letter(action_id: str) -> Document:
     return public_action(asking.withdraw(action_id), actions.now())
 
 
-def say(whom: Recipient, args: Document, **where: str) -> Response:
+def say(whom: Document, args: Document, **where: str) -> Response:
     """Ask the game to show a message; answer the message as it is shown."""
     answer = ask("chat", whom, args)
     return action_response(answer, {"success": True, "chatMessage": args, **where})
@@ -317,7 +284,7 @@ def say(whom: Recipient, args: Document, **where: str) -> Response:
 def action_response(answer: Answer, done: Document) -> Response:
     """Return the response to a request for an action: the answer, or 202 if there is none yet."""
     headers = replayed_headers(answer.replayed)
-    if answer.is_done:
+    if answer.action["Done"] is not None:
         return json_response(done, headers=headers)
     under_way = {"Message": UNDER_WAY, "ActionId": answer.action["_id"]}
     return json_response(under_way, 202, headers)

@@ -4,20 +4,17 @@ A request stores an action and polls for the answer. Between reads it holds neit
 nor a connection. Only a few threads of a worker wait at the same time: without a free slot, the
 request returns at once, before the answer has come.
 
-Until the game has delivered a letter, its items belong to the letter. Then one transaction gives
-them and notes so in the letter. Whoever finds that they are due does it: the request that brings
-the answer, or a worker, if a game with a driver has answered or there was no room.
+Until the game has delivered a letter, its items belong to the letter. Then a worker gives them, in
+one transaction that also notes so in the letter, as soon as there is room.
 """
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
@@ -35,15 +32,12 @@ from app.game.actions.domain import (
     ENDED,
     LETTER,
     LOOKED_WITHIN,
-    ActionNotFound,
     ActionWithdrawn,
     AnsweredOtherwise,
     CannotWithdraw,
     NoGame,
     NotTaken,
-    Recipient,
     is_answered,
-    is_looking,
     is_withdrawable,
     new_action,
     request_key,
@@ -122,27 +116,9 @@ PAUSE_SECONDS = 0.04
 DELIVERED = {"ItemsDue": True, "Done": {"$type": "date"}, "Error": None}
 
 
-class Taker(NamedTuple):
-    """A game server: its name, its account, and whether that account may see users."""
-
-    game: str
-    account_id: str
-    sees_users: bool
-
-    @property
-    def taken(self) -> Document:
-        """The fields of actions that it has taken, not another server of the same name."""
-        return {"TakenBy": self.game, "TakerId": self.account_id}
-
-
 class Actions:
     def __init__(
-        self,
-        storage: Storage,
-        players: Players,
-        catalogue: Catalogue,
-        waiters: int,
-        wait_seconds: float = WAIT_SECONDS,
+        self, storage: Storage, players: Players, catalogue: Catalogue, waiters: int
     ) -> None:
         # A secondary may lag behind what a game has just written.
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
@@ -153,16 +129,15 @@ class Actions:
         self._transactions = storage.transactions
         self._players, self._catalogue = players, catalogue
         self._waiters = Limiter("Too many requests wait for the game", waiters)
-        self.wait_seconds = wait_seconds
+        self.wait_seconds = WAIT_SECONDS
         self.now = storage.clock.now
 
-    def ask(self, whom: Recipient, intent: Intent) -> Applied:
+    def ask(self, subject: Document, intent: Intent) -> Applied:
         """Store an action for the game, once per Idempotency-Key."""
 
         def step() -> Applied:
-            if earlier := self.find_earlier(whom, intent):
+            if earlier := self.find_earlier(subject, intent):
                 return earlier
-            subject = whom.find()
             if intent.operation != LETTER and not self.is_game_looking():
                 raise NoGame
             now = self.now()
@@ -174,25 +149,18 @@ class Actions:
 
         return self._transactions.run(step, "action", intent.key is not None)
 
-    def find_earlier(self, whom: Recipient, intent: Intent) -> Applied | None:
+    def find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
         """Return the action of the same request from before; None if it is new."""
         if intent.key is None:
             return None
-        return self._transactions.run(partial(self._find_earlier, whom, intent))
-
-    def _find_earlier(self, whom: Recipient, intent: Intent) -> Applied | None:
-        # The caller has named the subject as now, whoever has the name by now.
-        begins = re.escape(f"{intent.key} {whom.kind} ")
-        where = {"RequestKey": {"$regex": f"^{begins}[^ ]*$"}, "By.UserId": intent.origin.user_id}
-        keyed = map(ACTIONS.readable, self._actions.find(where).hint("request_key"))
-        found = next((action for action in keyed if whom.is_named(action["Subject"])), None)
-        if found is None:
-            found = self._actions.find_one({"RequestKey": request_key(whom.find(), intent)})
+        where = {"RequestKey": request_key(subject, intent)}
+        found = self._transactions.run(lambda: self._actions.find_one(where))
         if found is None:
             return None
-        if (found["Kind"], found["Fingerprint"]) != (intent.operation, intent.fingerprint):
+        action = ACTIONS.readable(found)
+        if (action["Kind"], action["Fingerprint"]) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
-        return Applied(found, replayed=True)
+        return Applied(action, replayed=True)
 
     def withdraw(self, action_id: str) -> Document:
         """Withdraw a letter that no game has taken, or a restart that no game has answered.
@@ -222,39 +190,36 @@ class Actions:
     def is_game_looking(self) -> bool:
         """Tell whether a game has polled for actions recently."""
         now = self.now()
-        return any(is_looking(game["LookedAt"], now) for game in self.games())
+        recently = {"$gte": now - LOOKED_WITHIN, "$lte": now + LOOKED_WITHIN}
+        return self._games.find_one({"LookedAt": recently}, ["_id"]) is not None
 
     def wait(self, action: Document) -> Document:
         """Wait until an action is answered or the time is over; return its latest state."""
-        if state_of(action, self.now()) not in ENDED:
-            # The action is stored and may still be done, so a failed wait is not an error.
-            with suppress(Unavailable), working(self._waiters):
-                action = self._wait(action)
-        return action
 
-    def _wait(self, action: Document) -> Document:
         def read() -> Document:
             found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
             return {**action, **ACTIONS.readable(found, ())}
 
+        if state_of(action, self.now()) in ENDED:
+            return action
         deadline = wait_deadline(self.wait_seconds)
-        try:
-            while (left := deadline - time.monotonic()) > 0:
-                time.sleep(min(PAUSE_SECONDS, left))
-                if is_answered(read()):
+        # The action is stored and may still be done, so a failed wait is not an error.
+        with suppress(Unavailable), working(self._waiters):
+            try:
+                while (left := deadline - time.monotonic()) > 0:
+                    time.sleep(min(PAUSE_SECONDS, left))
                     # Until a majority holds the game's answer, it may be rolled back.
-                    answered = self._transactions.run(read)
-                    if is_answered(answered):
-                        return answered
-        except PyMongoError as error:
-            if not explain(error):
-                raise
+                    if is_answered(read()) and is_answered(found := self._transactions.run(read)):
+                        return found
+            except PyMongoError as error:
+                if not explain(error):
+                    raise
         return action
 
     def get(self, action_id: str) -> Document:
         found = self._transactions.find(lambda: self._actions.find_one({"_id": action_id}))
         if found is None:
-            raise ActionNotFound(action_id)
+            raise NotFound("action", action_id)
         return ACTIONS.readable(found)
 
     def list(self, where: Document, size: int, after: bytes = b"") -> CursorPage:
@@ -267,23 +232,29 @@ class Actions:
         where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
         yield from map(ACTIONS.readable, self._actions.find(where, sort=NEWEST_FIRST))
 
-    def look(self, taker: Taker) -> None:
-        """Store that a game server polls for actions."""
-        update = {"$set": {"LookedAt": self.now(), "AccountId": taker.account_id}}
-        self._games.update_one({"_id": taker.game}, update, upsert=True)
+    # A taker is what a game server writes into the actions that it takes: TakenBy and TakerId, its
+    # account, which tells it from another server of the same name.
 
-    def take(self, taker: Taker, most: int, player_ids: Sequence[str] = ()) -> Sequence[Document]:
+    def look(self, taker: Document) -> None:
+        """Store that a game server polls for actions."""
+        update = {"$set": {"LookedAt": self.now(), "AccountId": taker["TakerId"]}}
+        self._games.update_one({"_id": taker["TakenBy"]}, update, upsert=True)
+
+    def take(
+        self, taker: Document, most: int, sees_users: bool, player_ids: Sequence[str] = ()
+    ) -> Sequence[Document]:
         """Take the oldest open actions for a game server, or the letters to these players."""
         now = self.now()
-        whose: Document = {} if taker.sees_users else {"Subject.Kind": {"$ne": "user"}}
-        where = {"TakeBefore": {"$gt": now}, **whose}
+        where: Document = {"TakeBefore": {"$gt": now}}
+        if not sees_users:
+            where["Subject.Kind"] = {"$ne": "user"}
         if player_ids:
             where = {"Kind": LETTER, "Subject.Id": {"$in": list(player_ids)}}
         taken: list[Document] = []
         while len(taken) < most:
             action = self._actions.find_one_and_update(
                 {"Taken": None, **where},
-                {"$set": {"Taken": now, **taker.taken}},
+                {"$set": {"Taken": now, **taker}},
                 sort=[("TakeBefore", 1)],
                 return_document=ReturnDocument.AFTER,
             )
@@ -292,24 +263,24 @@ class Actions:
             taken.append(ACTIONS.readable(action))
         return taken
 
-    def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
+    def unanswered(self, taker: Document, most: int) -> Sequence[Document]:
         """Return recent actions that a game server took and has not answered; it may miss them."""
-        lately = {**taker.taken, "Done": None, "Error": None, "Withdrawn": None}
         recent = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
-        since = {"$or": [recent, {"Kind": LETTER}]}
-        found = self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most)
+        where = {**taker, "Done": None, "Error": None, "Withdrawn": None}
+        where["$or"] = [recent, {"Kind": LETTER}]
+        found = self._actions.find(where, sort=[("At", 1)]).limit(most)
         return [*map(ACTIONS.readable, found)]
 
     def answer(
-        self, action_id: str, taker: Taker, error: str | None, result: Document | None
+        self, action_id: str, taker: Document, error: str | None, result: Document | None
     ) -> Document:
         """Store the answer to an action that a game server has taken; idempotent."""
         said: Document = {"Error": error, "Result": result}
 
         def step() -> Document:
             action = self.get(action_id)
-            if not taker.taken.items() <= action.items():
-                raise NotTaken(action_id, taker.game)
+            if not taker.items() <= action.items():
+                raise NotTaken(action_id, taker["TakenBy"])
             if action.get("Withdrawn"):
                 raise ActionWithdrawn(action_id)
             if is_answered(action):
@@ -325,12 +296,9 @@ class Actions:
     def give_due(self) -> None:
         """Give the items of all letters that were delivered, where the player has room."""
         for letter in self._actions.find(DELIVERED, ["_id"]):
+            give = partial(self._give, letter["_id"])
             with suppress(Conflict, NotFound):
-                self.give(letter["_id"])
-
-    def give(self, letter_id: str) -> None:
-        """Give the items of a letter if it was delivered; raise while the player has no room."""
-        self._transactions.run(partial(self._give, letter_id), "letter", has_key=True)
+                self._transactions.run(give, "letter", has_key=True)
 
     def _give(self, letter_id: str) -> None:
         stored = self._actions.find_one({"_id": letter_id, **DELIVERED})

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from flask import Response
 
 from app.auth import guard
 from app.auth.execution import change_route
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
-from app.core.errors import Conflict, NotFound, Unavailable
+from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions.domain import (
-    ActionNotFound,
     ActionWithdrawn,
     AnsweredOtherwise,
     NotTaken,
     public_action,
 )
-from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE
-from app.game.actions.store import Taker, actions
+from app.game.actions.schemas import DONE_AT, LETTER_EXAMPLE, ActionSchema
+from app.game.actions.store import actions
 from app.game.server.operations import SAVE
 from app.game.server.saving import require_small, save_character, save_characters
 from app.game.server.schemas import (
     AnswerArgs,
-    AnsweredSchema,
     OnlineArgs,
     OnlineSchema,
     SavedManySchema,
@@ -72,9 +68,8 @@ def save_player(args: Document, player_id: Lookup) -> Response:
     it. Without `Version`, the given fields overwrite the stored ones.
     """
     id_ = path_guid("lookupKey", player_id.text, nil=False)
-    saved = save_character(id_, args)
-    status = 201 if saved.is_new else 200
-    return change_response(saved.applied, saved.answer, status)
+    saved, is_new = save_character(id_, args)
+    return change_response(saved, saved.answer, 201 if is_new else 200)
 
 
 @read_route(
@@ -106,11 +101,11 @@ def report_online(args: Document) -> Document:
     no history entry.
     """
     online, offline = args["Online"], args["Offline"]
-    known = players.get_many([*online, *offline], "_id")
+    reported = dict.fromkeys([*online, *offline])
+    known = players.get_many([*reported], "_id")
     gone = players.report_online(online, offline, args["Everyone"])
-    playing = len({id_ for id_ in online if id_ in known})
-    unknown = list(dict.fromkeys(id_ for id_ in (*online, *offline) if id_ not in known))
-    return {"Online": playing, "Offline": gone, "Unknown": unknown}
+    unknown = [id_ for id_ in reported if id_ not in known]
+    return {"Online": len(known.keys() & online), "Offline": gone, "Unknown": unknown}
 
 
 @read_route(
@@ -129,12 +124,12 @@ def take_actions(args: Document) -> Document:
     no game has polled for ten seconds, new actions are refused. Actions on users need the role
     `users.query`.
     """
-    taker = taker_of(args)
+    taker, sees_users = taker_of(args), guard.caller().may(Permission.USERS_READ)
     actions.look(taker)
     found: list[Document] = []
     if args["Unanswered"]:
         found += actions.unanswered(taker, args["Most"])
-    found += actions.take(taker, args["Most"] - len(found), args["Players"])
+    found += actions.take(taker, args["Most"] - len(found), sees_users, args["Players"])
     now = actions.now()
     return {"Values": [public_action(action, now) for action in found]}
 
@@ -142,12 +137,12 @@ def take_actions(args: Document) -> Document:
 @read_route(
     blp,
     "/actions/<action_id>",
-    AnsweredSchema,
+    ActionSchema,
     Permission.GAME_ACT,
     args=AnswerArgs(),
     method="POST",
     refuses=(
-        ActionNotFound(ACTION),
+        NotFound("action", ACTION),
         NotTaken(ACTION, GAME),
         AnsweredOtherwise(ACTION),
         ActionWithdrawn(ACTION),
@@ -161,11 +156,8 @@ def answer_action(args: Document, action_id: str) -> Document:
     """
     require_small(args["Result"])
     action = actions.answer(action_id, taker_of(args), args["Error"], args["Result"])
-    with suppress(Conflict, NotFound, Unavailable):  # the service tries again later
-        actions.give(action["_id"])
     return public_action(action, actions.now())
 
 
-def taker_of(args: Document) -> Taker:
-    caller = guard.caller()
-    return Taker(args["Game"], caller.id, caller.may(Permission.USERS_READ))
+def taker_of(args: Document) -> Document:
+    return {"TakenBy": args["Game"], "TakerId": guard.caller().id}

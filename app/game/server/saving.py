@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.auth.spending import refuse_unknown, unaskable
 from app.core.changes import Applied
@@ -40,22 +40,6 @@ LARGEST_RESULT, MOST_LEVELS = 4096, 20
 NOT_TRIED = "There was no time left to save this character; please send it again."
 
 
-class Saved(NamedTuple):
-    """The result of saving a character, and whether the character is new."""
-
-    applied: Applied
-    is_new: bool
-
-    @property
-    def answer(self) -> Document:
-        applied, entry = self.applied, self.applied.entry
-        if entry is None:
-            # Without a new Version, nothing has changed.
-            return {**applied.answer, "Version": applied.version or applied.answer["Version"]}
-        subject = {name: entry["Subject"][name] for name in ("Id", "Name")}
-        return {**(applied.answer or subject), "Version": entry["Version"]}
-
-
 @unaskable()
 def save_characters(rows: Sequence[Document]) -> list[tuple[Document, bool]]:
     """Save each of these characters alone; return public results, and which are replayed."""
@@ -70,8 +54,8 @@ def _save_row(row: Document, deadline: float) -> tuple[Document, bool]:
     try:
         if monotonic() > deadline:
             raise Unavailable(NOT_TRIED)
-        saved = save_character(row["Id"], row, is_one_of_many=True)
-        return {**result, "Version": saved.answer["Version"]}, saved.applied.replayed
+        saved, _ = save_character(row["Id"], row, is_one_of_many=True)
+        return {**result, "Version": saved.answer["Version"]}, saved.replayed
     except (QuartermasterError, DatabaseError) as error:
         refusal = explain(error) if isinstance(error, DatabaseError) else error
         if refusal is None:
@@ -81,8 +65,10 @@ def _save_row(row: Document, deadline: float) -> tuple[Document, bool]:
 
 
 @unaskable()
-def save_character(player_id: str, body: Document, is_one_of_many: bool = False) -> Saved:
-    """Set the given fields of a character, or create it if there is none with this id."""
+def save_character(
+    player_id: str, body: Document, is_one_of_many: bool = False
+) -> tuple[Applied, bool]:
+    """Set the given fields of a character, or create it; return whether it is new."""
     refuse_unknown("saving a character")
     values = dict(body)
     version = values.pop("Version", 0)
@@ -99,23 +85,25 @@ def save_character(player_id: str, body: Document, is_one_of_many: bool = False)
         """Return a complete character: the given fields, and defaults for the others."""
         for name in ("Name", "UserId"):
             if name not in fields:
-                fault = f"The field '{name}' is required: the character is new."
-                raise Invalid(fault, {name: ["Is required."]})
+                raise InvalidField(name, "Is required: the character is new.")
         return record.document({"Id": player_id, **fields}, players.now(), version=0)
 
     try:
-        return Saved(
-            *players.save(
-                player_id,
-                fields,
-                version if "Version" in body else None,
-                meant,
-                new,
-                setting("UNRECORDED_FIELDS"),
-            )
+        saved, is_new = players.save(
+            player_id,
+            fields,
+            version if "Version" in body else None,
+            meant,
+            new,
+            setting("UNRECORDED_FIELDS"),
         )
     except BeingErased:
         raise WasErased from None
+    entry = saved.entry or {}
+    answer = saved.answer or {name: entry["Subject"][name] for name in ("Id", "Name")}
+    # Without a new Version, nothing has changed.
+    version = entry.get("Version") or saved.version or answer["Version"]
+    return saved._replace(answer={**answer, "Version": version}), is_new
 
 
 def _checked(record: PlayerRecord, player_id: str, values: Document) -> Document:

@@ -8,8 +8,8 @@ from marshmallow.validate import Length
 from app.game.actions.domain import LONGEST_ERROR
 from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
-from app.http.examples import ACTION, GAME, ITEM, MAP, PLAYER, PLAYER_ID, USER_ID
-from app.http.fields import Flag, Guid, Integer, List, MaskedText, Moment, Nested, Object, Text
+from app.http.examples import GAME, MAP, PLAYER, PLAYER_ID, USER_ID
+from app.http.fields import Flag, Guid, Integer, List, MaskedText, Nested, Object, Text
 from app.http.parser import MAX_FIELDS
 from app.players.items.schemas import SlotSchema
 from app.players.schemas import PlayerSchema
@@ -19,9 +19,6 @@ from app.players.variables.schemas import VariableSchema
 MOST_PLAYERS, MOST_SAVED = 10_000, 500
 MOST_ACTIONS, MOST_READERS = 100, 1000
 LONGEST_GAME = 64
-NUMBER_OF_STATS = 5
-# A slot without the bag in the example of the inventory: a bag is in one slot.
-LOOSE = {"Slot": 0, "BagId": None, "ItemId": ITEM, "Quantity": 5, "StatBuffs": [0] * 5}
 
 
 class SaveArgs(PlayerSchema):
@@ -32,14 +29,9 @@ class SaveArgs(PlayerSchema):
     UserId = Guid(
         example=USER_ID, description="The account that plays it. Required for a new character."
     )
-    BaseStats = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[30] * 5)
-    StatPointAllocations = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[0] * 5)
     Inventory = List(Nested(SlotSchema), description="All filled slots.")
-    Bank = List(
-        Nested(SlotSchema),
-        example=[LOOSE],
-        description="All filled slots.",
-    )
+    # A bag is in one slot, and the example of the inventory has one.
+    Bank = List(Nested(SlotSchema), example=[], description="All filled slots.")
     Spells = List(Nested(KnownSpellSchema))
     Variables = List(Nested(VariableSchema))
     # No example: the documented request would be refused with a Version that is not current.
@@ -176,8 +168,3 @@ class AnswerArgs(GameArgs):
         description="For a warp, where the player is now.",
         additionalProperties=True,
     )
-
-
-class AnsweredSchema(ActionSchema):
-    Id = Guid(example=ACTION)
-    Done = Moment(allow_none=True, example="2026-01-31T19:04:21.430Z")
