@@ -163,7 +163,7 @@ class Kind(NamedTuple):
         self,
         id_: str | None,
         error: NotFound,
-        describe: Callable[[str, list[Document]], Document | None],
+        describe: Callable[..., Document | None],
     ) -> Response:
         """Return the page of one that was deleted or erased; raise the error if there was none."""
         if id_ is None or not guard.caller().may(Permission.HISTORY_READ):
