@@ -177,14 +177,13 @@ class Callers:
 
     def _of_token(self, claims: Claims) -> Caller:
         user = self._find_user({"_id": claims.user_id}, "PasswordVersion")
-        # A chain is valid while one of its refresh tokens is unused.
-        chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
-        token = self._db["refresh_tokens"].find_one(chain, {"PasswordVersion": 1})
-        if user is None or token is None:
+        if user is None or self._is_banned(user):
             raise Unauthorized
-        # A change of password or a revocation increments it, which invalidates all earlier tokens.
-        is_void = token.get("PasswordVersion") != user["PasswordVersion"]
-        if is_void or self._is_banned(user):
+        # A chain is valid while one of its refresh tokens is unused. A change of password or a
+        # revocation increments the version, which invalidates all earlier tokens.
+        own = {"UserId": user["_id"], "PasswordVersion": user["PasswordVersion"]}
+        chain = {"Chain": claims.chain, "Used": False, **own}
+        if self._db["refresh_tokens"].find_one(chain, ["_id"]) is None:
             raise Unauthorized
         return self._caller(user)
 

@@ -109,16 +109,16 @@ class Allowance(NamedTuple):
         """Raise if fewer items are left for today."""
         left = self.left_today()
         if left is not None and total > left:
-            raise self.over_day(total, left)
+            raise self.over_day(total)
 
     def left_today(self) -> int | None:
         """Return how many items are left for today; None: no limit."""
         most = self.budget.items_per_day
         return None if most is None else max(0, most - budgets.used_today([self.id])[self.id])
 
-    def over_day(self, total: int, left: int) -> Forbidden:
+    def over_day(self, total: int) -> Forbidden:
         whose = "your" if self.key is None else "its"
-        most = self.budget.items_per_day
+        left, most = self.left_today() or 0, self.budget.items_per_day
         why = f"{left} of {whose} {most} items are left for today, fewer than {total}"
         return self.refusal(why, "ItemsPerDay", total, left)
 
@@ -188,7 +188,7 @@ def reserve(allowances: Sequence[Allowance], total: int) -> list[Use]:
         made = budgets.reserve(one.id, total, most)
         if made is None:
             give_back(reserved, total)
-            raise one.over_day(total, one.left_today() or 0)
+            raise one.over_day(total)
         reserved.append(made)
     return reserved
 

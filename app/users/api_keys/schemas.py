@@ -105,9 +105,8 @@ class KeyArgs(Schema):
 
     @validates("Name")
     def can_be_read(self, value: str, data_key: str) -> None:
-        is_short = 1 <= len(value) <= LONGEST_NAME
         is_seen = is_visible(value) and not holds_invisible(value)
-        if not is_short or not is_seen or not NO_CONTROLS.fullmatch(value):
+        if len(value) > LONGEST_NAME or not is_seen or not NO_CONTROLS.fullmatch(value):
             raise ValidationError(f"Must be 1 to {LONGEST_NAME} visible characters.")
         if parse_guid(value.strip()):
             raise ValidationError("Must not look like a guid: it would be read as an id.")

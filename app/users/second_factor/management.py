@@ -37,7 +37,7 @@ TOO_OLD = "This page is too old: scan the QR code again, and type the code of th
 NEW_SECRET = "new secret"  # noqa: S105 (the purpose of what is sealed)
 
 
-def propose(user_id: str, sealed: str = "") -> tuple[str, str]:
+def propose(user_id: str, sealed: str) -> tuple[str, str]:
     """Return a secret that is not stored yet, and the same sealed, which its page sends back.
 
     It is the one that the page has shown before, or else a new one.

@@ -23,6 +23,7 @@ from app.core.permissions import (
 )
 from app.core.types import Document
 from app.storage.schema.shapes import FLAG, MOMENT_OR_NULL, TEXT, TEXTS, changeable
+from app.users.domain import revoke_tokens
 
 SHAPE = changeable(
     {"_id": TEXT, "Name": TEXT, "Permissions": TEXTS},
@@ -149,7 +150,7 @@ def without_code(user: Document) -> Document:
 
 def set_disabled(user: Document, *, is_disabled: bool) -> Change:
     """Disable an account, which ends its sign-ins and tokens for good, or enable it."""
-    ended = {"PasswordVersion": user["PasswordVersion"] + 1} if is_disabled else {}
+    ended = revoke_tokens(user).fields if is_disabled else {}
     fields = {"IsDisabled": is_disabled, **ended}
     return Change(fields, public_staff({**user, **fields}))
 
