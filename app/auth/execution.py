@@ -26,33 +26,20 @@ def execute(operation: Operation, key: Key, args: Document) -> Applied:
         require_no_approval(operation.approval)
     for require in operation.requires:
         require(key, args)
-    change = _change(operation, key, args)
     meant = intent(operation, args)
     store = operation.store
     find_earlier = partial(store.find_earlier, key, meant) if store else None
-    return spend(operation.moves(args), partial(change, meant), find_earlier)
+    return spend(operation.moves(args), partial(make, operation, key, args, meant), find_earlier)
 
 
 def make(operation: Operation, key: Key, args: Document, meant: Intent) -> Applied:
-    """Execute an operation for an intent that is not the caller's."""
-    return _change(operation, key, args)(meant)
-
-
-def _change(operation: Operation, key: Key, args: Document) -> Callable[[Intent], Applied]:
-    """Return what makes the change, or raise if the arguments do not allow it.
-
-    A new document has the key of its name.
-    """
+    """Execute an operation for an intent; a new document has the key of its name."""
     key = args.get("Name") if key is None else key
     if operation.run:
-        return partial(operation.run, key, args)
-    prepared = operation.prepare_change(args)
-
-    def change(meant: Intent) -> Applied:
-        checked = known_objects.checked(operation, args, prepared, meant)
-        return operation.store.change(key, *checked)
-
-    return change
+        return operation.run(key, args, meant)
+    checked = known_objects.checked(operation, args, operation.prepare_change(args), meant)
+    applied: Applied = operation.store.change(key, *checked)
+    return applied
 
 
 def preview(operation: Operation, key: Key, args: Document) -> Document:
