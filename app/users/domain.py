@@ -21,7 +21,7 @@ from app.core.naming import (
     name_fields,
 )
 from app.core.penalties import BAN, MUTE
-from app.core.permissions import role_names
+from app.core.permissions import Role, role_names
 from app.core.types import Document
 from app.storage.schema.shapes import (
     ARRAY,
@@ -324,8 +324,10 @@ def replace_password(user: Document, *, password_hash: str, checked: str | None 
     return Change(_with_password(user, password_hash), None)
 
 
-def change_power(user: Document, *, change: Callable[[Document], Document]) -> Change:
-    power = change(user["Power"])
+def change_power(
+    user: Document, *, role: str, change: Callable[[Document, Role], Document]
+) -> Change:
+    power = change(user["Power"], Role(role))
     return Change({"Power": power}, power)
 
 

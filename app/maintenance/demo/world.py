@@ -251,5 +251,5 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
         users.create(DEMO_NAME, mail, password_hash, intent, Roles=roles)
         for role in Role:
             intent = Intent(GRANT_ROLE.name, by, {"Role": role.value})
-            rule = partial(change_power, change=partial(with_role, role=role))
+            rule = partial(change_power, role=role.value, change=with_role)
             users.change(Lookup.parse(DEMO_NAME), ("Power",), rule, intent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,6 @@ from app.auth import guard
 from app.auth.callers import callers
 from app.core.changes import Change, Intent
 from app.core.naming import Lookup
-from app.core.operations import Prepared
 from app.core.permissions import (
     IN_ROLES,
     LIMIT_NAMES,
@@ -19,7 +17,6 @@ from app.core.permissions import (
     RIGHTS,
     KeyAccess,
     Permission,
-    Role,
     with_role,
     without_role,
 )
@@ -48,52 +45,38 @@ LACKING = MayNotGive("the permission 'privacy.erase'")
 ACCOUNT = ("Name", "PasswordVersion", "Reset", *RIGHTS)
 
 
-def prepare_creation(args: Document) -> Prepared:
+def create_role(role: Document, **args: Any) -> Change:
     holders = roles.count_holders(args["Name"])
-    return Prepared(READS, _giving(args, domain.create_role, holders=holders))
+    return domain.create_role(role, holders=holders, **_giving(args))
 
 
-def prepare_change(args: Document) -> Prepared:
-    return Prepared(READS, _giving(args, domain.change_role))
+def change_role(role: Document, **args: Any) -> Change:
+    return domain.change_role(role, **_giving(args))
 
 
-def _giving(args: Document, rule: Callable[..., Change], **more: Any) -> partial[Change]:
-    """Return a rule with what a role would give, by whom, and which role limits Power."""
+def _giving(args: Document) -> Document:
+    """Return what a role would give, by whom, and which role limits Power."""
     named = {*args["Permissions"]}
     named.update(IN_ROLES[name] for name in named & IN_ROLES.keys())
     wanted = {name: value for name, value in args.items() if name != "Name"}
     wanted["Permissions"] = [name for name in NAMES if name in named]
     giver, power_role = guard.own_rights(), setting("POWER_ROLE")
-    return partial(rule, wanted=wanted, giver=giver, power_role=power_role, **more)
+    return {"wanted": wanted, "giver": giver, "power_role": power_role}
 
 
-def prepare_removal(_: Document) -> Prepared:
-    rule = partial(domain.remove_role, giver=guard.own_rights(), now=roles.now())
-    return Prepared(READS, rule)
+def remove_role(role: Document) -> Change:
+    return domain.remove_role(role, giver=guard.own_rights(), now=roles.now())
 
 
-def prepare_roles(args: Document) -> Prepared:
+def set_roles(user: Document, **args: Any) -> Change:
+    guard.require_peer(user)
     giver = guard.own_rights()
-    return _of_peer(partial(domain.set_roles, names=args["Roles"], roles=roles.all(), giver=giver))
+    return domain.set_roles(user, names=args["Roles"], roles=roles.all(), giver=giver)
 
 
-def prepare_power(args: Document, change: Callable[..., Document]) -> Prepared:
-    change = partial(change, role=Role(args["Role"]))
-    return Prepared(RIGHTS, partial(change_power, change=change))
-
-
-def prepare_disabling(_: Document, is_disabled: bool) -> Prepared:
-    return _of_peer(partial(domain.set_disabled, is_disabled=is_disabled))
-
-
-def _of_peer(rule: Callable[[Document], Change]) -> Prepared:
-    """Return the change of an account that may do no more than the caller."""
-
-    def checked(user: Document) -> Change:
-        guard.require_peer(user)
-        return rule(user)
-
-    return Prepared(ACCOUNT, checked)
+def set_disabled(user: Document, *, is_disabled: bool) -> Change:
+    guard.require_peer(user)
+    return domain.set_disabled(user, is_disabled=is_disabled)
 
 
 def rights_changes(before: Document, after: Document) -> list[Document]:
@@ -117,7 +100,7 @@ def _shown_rights(user: Document) -> Document:
 
 def preview_roles(key: Lookup, args: Document, intent: Intent) -> list[Document]:
     """Return the change of the roles, and what the person could then do."""
-    changes = staff.preview(key, *prepare_roles(args), intent)["Changes"]
+    changes = staff.preview(key, ACCOUNT, partial(set_roles, **args), intent)["Changes"]
     user = users.get(key, *RIGHTS)
     return [*changes, *rights_changes(user, {**user, "Roles": args["Roles"]})]
 
@@ -137,33 +120,35 @@ role_operation = partial(
     account_operation,
     subject="role",
     store=roles,
+    reads=READS,
     no_undo="make the opposite change instead",
     approval=RULE,
 )
 CREATE_ROLE = role_operation(
     "create-role",
     title="Make the role",
-    prepare=prepare_creation,
+    rule=create_role,
     sentence="Role made: {Permissions}",
     arguments=NewRoleArgs(),
 )
 CHANGE_ROLE = role_operation(
     "change-role",
     title="Change the role",
-    prepare=prepare_change,
+    rule=change_role,
     arguments=RoleArgs(),
 )
 REMOVE_ROLE = role_operation(
     "remove-role",
     title="Remove the role",
-    prepare=prepare_removal,
+    rule=remove_role,
     sentence="Role removed",
 )
 SET_ROLES = account_operation(
     "set-roles",
     title="Set the roles",
     store=staff,
-    prepare=prepare_roles,
+    reads=ACCOUNT,
+    rule=set_roles,
     preview=preview_roles,
     no_undo="set the roles again instead",
     arguments=RolesArgs(),
@@ -182,30 +167,34 @@ INVITE = account_operation(
     takes_key=True,
 )
 # At the command line alone; over HTTP, people are given roles.
-power_operation = partial(account_operation, store=staff, arguments=PowerArgs(), needs=None)
+power_operation = partial(
+    account_operation, store=staff, reads=RIGHTS, arguments=PowerArgs(), needs=None
+)
 GRANT_ROLE = power_operation(
     "grant-role",
-    prepare=partial(prepare_power, change=with_role),
+    rule=partial(change_power, change=with_role),
     no_undo="quartermaster api revoke takes a role",
     sentence="Role {Role} granted",
 )
 REVOKE_ROLE = power_operation(
     "revoke-role",
-    prepare=partial(prepare_power, change=without_role),
+    rule=partial(change_power, change=without_role),
     no_undo="quartermaster api grant gives a role",
     sentence="Role {Role} revoked",
 )
 DISABLE_ACCOUNT = account_operation(
     "disable-account",
     store=staff,
-    prepare=partial(prepare_disabling, is_disabled=True),
+    reads=ACCOUNT,
+    rule=partial(set_disabled, is_disabled=True),
     no_undo="enable the account instead",
     sentence="Disabled for the console and the API",
 )
 ENABLE_ACCOUNT = account_operation(
     "enable-account",
     store=staff,
-    prepare=partial(prepare_disabling, is_disabled=False),
+    reads=ACCOUNT,
+    rule=partial(set_disabled, is_disabled=False),
     no_undo="disable the account instead",
     sentence="Enabled for the console and the API",
 )

@@ -82,7 +82,7 @@ class RolesArgs(Schema):
 class PowerArgs(Schema):
     """A role of the contract, which is a flag of Power."""
 
-    Role = OneOf(*(role.value for role in Role), required=True)
+    role = OneOf(*(role.value for role in Role), data_key="Role", required=True)
 
 
 class InviteArgs(RolesArgs):
