@@ -31,7 +31,6 @@ from app.core.penalties import BAN, BAN_STATE, is_in_force
 from app.core.permissions import (
     RIGHTS,
     KeyAccess,
-    Limits,
     Permission,
     Rights,
     Role,
@@ -75,10 +74,6 @@ class Caller(NamedTuple):
     def log_name(self) -> str:
         """The name in log lines, including that of the key."""
         return f"{self.name} (key {loggable_name(self.key.name)})" if self.key else self.name
-
-    @property
-    def limits(self) -> Limits:
-        return self.rights.limits
 
     def require(
         self, *permissions: Permission, of_key: Sequence[Permission] | KeyAccess | None = None

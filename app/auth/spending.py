@@ -142,7 +142,8 @@ def allowances_of(caller: Caller) -> list[Allowance]:
 
 
 def own_allowance(caller: Caller) -> Allowance:
-    budget = Budget(caller.limits.largest_quantity, caller.limits.items_per_day)
+    limits = caller.rights.limits
+    budget = Budget(limits.largest_quantity, limits.items_per_day)
     return Allowance(caller.id, budget, can_ask=bool(caller.rights.roles))
 
 
@@ -227,5 +228,5 @@ def limits_today() -> Document:
     The budget of a key is not included.
     """
     caller = guard.caller()
-    limits = dict(zip(LIMIT_NAMES, caller.limits, strict=True))
+    limits = dict(zip(LIMIT_NAMES, caller.rights.limits, strict=True))
     return {**limits, "LeftToday": own_allowance(caller).left_today()}

@@ -98,7 +98,7 @@ def require_permissions(caller: Caller, batch: Document) -> None:
 
 def require_limits(caller: Caller, batch: Document) -> None:
     """Raise if a batch is over the limits of a caller, whatever is left today."""
-    most, rows = caller.limits.rows_per_batch, batch["Rows"]
+    most, rows = caller.rights.limits.rows_per_batch, batch["Rows"]
     if most is not None and rows > most:
         why = f"you may run batches of {most} rows, not {rows}"
         raise OverLimit(why, "RowsPerBatch", rows, most)
