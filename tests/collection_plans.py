@@ -21,7 +21,7 @@ TYPES = {
     "date": shapes.MOMENT,
     "date or null": shapes.MOMENT_OR_NULL,
     "array": shapes.ARRAY,
-    "array of text": shapes.ARRAY,
+    "array of text": shapes.TEXTS,
     "array of int": shapes.integers(),
     "5 int": shapes.integers(5),
     "object": {"bsonType": "object"},

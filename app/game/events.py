@@ -54,7 +54,8 @@ class EventListArgs(CursorListArgs):
     after = Text(
         pattern=rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$",
         description=(
-            "The Next of the previous answer. Empty: from the oldest on. `{NOW}`: only new changes."
+            "The Next of the previous answer. Empty: from the oldest on. "
+            f"`{NOW}`: only new changes."
         ),
     )
 

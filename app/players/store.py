@@ -123,9 +123,9 @@ class Players(NamedDocuments):
                 raise
             return str(found["_id"])
 
-    def _find_former(self, key: Lookup) -> Sequence[Document]:
+    def find_former(self, key: Lookup) -> Sequence[Document]:
         deleted = self._deleted.find({f"Player.{KEY_PATH}": key.name_key}, ["_id"])
-        return [*super()._find_former(key), *deleted]
+        return [*super().find_former(key), *deleted]
 
     def find_deleted(self, key: Lookup, limit: int) -> Sequence[Document]:
         """Return copies of deleted players: by id, or whose name begins with a text."""

@@ -72,12 +72,12 @@ class NamedDocuments(Changes):
         try:
             return self.get_id_ever(key)
         except NotFound:
-            ids = (document["_id"] for document in self._find_former(key))
+            ids = (document["_id"] for document in self.find_former(key))
             if id_ := only_one(self._kind.name, key.text, ids):
                 return id_
             raise
 
-    def _find_former(self, key: Lookup) -> Sequence[Document]:
+    def find_former(self, key: Lookup) -> Sequence[Document]:
         """Return what had this name before."""
         return list(self._documents.find({KEY_PATH: key.name_key}, ["_id"]))
 

@@ -21,6 +21,10 @@ from app.core.operations import BatchRow
 from app.players.domain import set_gender
 from app.players.schemas import GenderSchema, SetGenderArgs
 """,
+    "routes": """
+from app.players.operations import SET_GENDER
+from app.players.schemas import GenderSchema
+""",
 }
 # What else there is of an operation that was declared: history, undo, batches and a form.
 OTHERS = """
@@ -148,9 +152,9 @@ def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
         type_into(room / f"{name}.py", FUTURE, imports)
         path = room / f"{name}.py"
         path.write_text(f"{path.read_text()}\n\n{block}")
-    forms = tmp_path / "app" / "console" / "players" / "forms.py"
-    type_into(forms, FUTURE, "from app.players.operations import SET_GENDER\n")
-    type_into(forms, 'FORMS = {\n    "items": (\n', form)
+    views = tmp_path / "app" / "console" / "players" / "views.py"
+    type_into(views, FUTURE, "from app.players.operations import SET_GENDER\n")
+    type_into(views, 'FORMS = {\n    "items": (\n', form)
     row, body = table.strip().split("\n\n")
     type_into(tmp_path / "tests" / "endpoint_table.py", 'TABLE = """\n', f"{row}\n")
     type_into(tmp_path / "tests" / "endpoint_table.py", "BODIES = {\n", body.strip())
