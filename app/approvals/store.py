@@ -24,7 +24,7 @@ from app.approvals.domain import (
 )
 from app.core.changes import changed_at
 from app.core.errors import KeyReused, NotFound
-from app.core.paging import CursorPage
+from app.core.paging import CursorPage, map_page
 from app.core.services import current
 from app.core.types import Document
 from app.storage.client import Storage
@@ -160,7 +160,7 @@ class Approvals:
             where = self._waiting()
         where |= self._seen(filters)
         page = newest_first.read(self._approvals, where, filters, size, after)
-        return page._replace(values=[*map(self._current, page.values)])
+        return map_page(self._current, page)
 
     def decide(
         self,

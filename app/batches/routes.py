@@ -37,6 +37,7 @@ from app.batches.schemas import (
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
+from app.core.paging import map_page
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.schemas import UndoBatchArgs
@@ -101,7 +102,7 @@ def list_batches(args: Document) -> Response:
     as long as history.
     """
     page = access.list_batches(page_size(args), args.get("after", ""))
-    return cursor_response(page._replace(values=[*map(public_batch, page.values)]))
+    return cursor_response(map_page(public_batch, page))
 
 
 @read("/<batch_id>", BatchSchema, Permission.PLAYERS_READ, refuses=(UNKNOWN,))

@@ -16,7 +16,7 @@ from app.catalogue.schemas import (
 )
 from app.catalogue.store import objects
 from app.core.errors import NotFound
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
@@ -69,8 +69,7 @@ def list_objects_by_body(args: Document, type_name: str) -> Document:
     """
 
     def list_entries(window: Window) -> Page:
-        page = objects.list(parse_type(type_name), window)
-        return page._replace(values=[entry(record) for record in page.values])
+        return map_page(entry, objects.list(parse_type(type_name), window))
 
     return legacy_list(args, list_entries)
 

@@ -14,7 +14,7 @@ from app.core.changes import Intent, Rule
 from app.core.errors import NotFound, QuartermasterError
 from app.core.naming import name_key
 from app.core.operations import Operation, Prepared
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.services import current
 from app.core.types import Document
 from app.storage.changes import Changes
@@ -81,16 +81,16 @@ class Objects(Changes):
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""
         of_type = {"Type": type_}
-        return _public_page(
-            self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by)
-        )
+        page = self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by)
+        return map_page(public_object, page)
 
     def walk(self, type_: str, window: Window, search: str | None) -> Page:
         """Return a page of the objects of a type, or of those whose name contains a text."""
         where = {"Type": {"$eq": type_}, **name_contains(search)}
         held_by = NAME_TAILS if search else BY_NAME.held_by
         walked = f"{type_} {search or ''}"
-        return _public_page(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
+        page = self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked)
+        return map_page(public_object, page)
 
     def _where(self, key: ObjectKey) -> Document:
         return {"_id": key.id, "Type": key.type}
@@ -139,10 +139,6 @@ class KnownObjects:
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
     """Raise an error as a rule, so that a repeated request still gets its first answer."""
     raise error
-
-
-def _public_page(page: Page) -> Page:
-    return page._replace(values=[public_object(found) for found in page.values])
 
 
 objects = current(Objects)

@@ -21,7 +21,7 @@ from app.catalogue.store import objects
 from app.compatibility.responses import COMPLETIONS, complete_with, data_type
 from app.core.errors import Invalid, NotFound
 from app.core.naming import Lookup, with_hyphens
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.penalties import BAN, MUTE, Penalty, is_in_force
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
@@ -85,8 +85,7 @@ def in_pages(view: View) -> View:
 
 
 def list_entries(type_: str, window: Window) -> Page:
-    page = objects.list(type_, window)
-    return page._replace(values=[entry(record) for record in page.values])
+    return map_page(entry, objects.list(type_, window))
 
 
 def searched(view: View) -> View:

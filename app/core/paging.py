@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from app.core.types import Document
 
@@ -37,3 +37,11 @@ class CursorPage(NamedTuple):
 
     values: Sequence[Any]
     next: bytes | None
+
+
+AnyPage = TypeVar("AnyPage", Page, CursorPage)
+
+
+def map_page(serve: Callable[[Any], Any], page: AnyPage) -> AnyPage:
+    """Return a page with its records as a function serves them."""
+    return page._replace(values=[serve(record) for record in page.values])

@@ -11,7 +11,7 @@ from pymongo.database import Database
 from app.auth.views import read_route
 from app.catalogue.domain import public_object
 from app.core.errors import NotFound
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.permissions import Permission
 from app.core.services import current
 from app.core.types import Document
@@ -81,6 +81,12 @@ GUILDS = CollectionPlan(
 )
 
 
+def listed_guild(stored: Document) -> Document:
+    guild = GUILDS.readable(stored, ("Name",))
+    members = guild.pop("Members", ())
+    return {"Key": public_object(guild), "Value": len(members)}
+
+
 class Guilds:
     def __init__(self, storage: Storage, total_seconds: float) -> None:
         self._guilds = storage.db[GUILDS.name]
@@ -98,13 +104,7 @@ class Guilds:
     def list(self, window: Window) -> Page:
         """Return a page of guilds, by name."""
         fields = {name: shown for name, shown in RECORD.items() if name != "Members"}
-        page = self._pages.read(window, BY_NAME, fields)
-        values = []
-        for stored in page.values:
-            guild = GUILDS.readable(stored, ("Name",))
-            members = guild.pop("Members", ())
-            values.append({"Key": public_object(guild), "Value": len(members)})
-        return page._replace(values=values)
+        return map_page(listed_guild, self._pages.read(window, BY_NAME, fields))
 
 
 def guilds_of(db: Database[Document], ids: Sequence[str]) -> Iterator[Document]:
@@ -161,7 +161,7 @@ def list_guild_members(args: Document, guild_id: str) -> Document:
 
     def members(window: Window) -> Page:
         page = players.list_of_ids(list(ranks), window)
-        return page._replace(values=[{**p, "GuildRank": ranks[p["Id"]]} for p in page.values])
+        return map_page(lambda player: {**player, "GuildRank": ranks[player["Id"]]}, page)
 
     return paged_list(args, members)
 

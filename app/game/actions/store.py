@@ -24,7 +24,7 @@ from app.core.changes import Applied, Intent, Origin
 from app.core.errors import Conflict, KeyReused, NotFound, Unavailable
 from app.core.limits import Limiter, wait_deadline, working
 from app.core.naming import Lookup
-from app.core.paging import CursorPage
+from app.core.paging import CursorPage, map_page
 from app.core.services import current
 from app.core.types import Document
 from app.game.actions.domain import (
@@ -225,7 +225,7 @@ class Actions:
     def list(self, where: Document, size: int, after: bytes = b"") -> CursorPage:
         """Return a page of the actions that match a filter, the newest first."""
         page = newest_first.read(self._actions, where, where, size, after)
-        return page._replace(values=[*map(ACTIONS.readable, page.values)])
+        return map_page(ACTIONS.readable, page)
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
         """Yield the actions about some documents, and those that an account requested."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from app.core.errors import NotFound
-from app.core.paging import CursorPage
+from app.core.paging import CursorPage, map_page
 from app.core.services import current
 from app.core.types import Document
 from app.game.player_events.domain import SHAPE
@@ -62,7 +62,7 @@ class GameEvents:
     def list(self, player_id: str, size: int, after: bytes) -> CursorPage:
         """Return a page of the events of a player, the newest first."""
         page = newest_first.read(self._events, self._of(player_id), player_id, size, after)
-        return page._replace(values=[*map(GAME_EVENTS.readable, page.values)])
+        return map_page(GAME_EVENTS.readable, page)
 
     def of_players(self, player_ids: Sequence[str]) -> Iterator[Document]:
         found = self._events.find({"Player": {"$in": list(player_ids)}}, sort=NEWEST_FIRST)

@@ -9,7 +9,7 @@ from app.auth.views import read_route
 from app.catalogue.store import ObjectKey, objects
 from app.core.errors import NotFound
 from app.core.naming import Lookup
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.permissions import KeyAccess, Permission
 from app.core.types import Document
 from app.http.api import Blueprint
@@ -203,5 +203,4 @@ def read_value(key: Lookup, variable: str) -> Value:
 
 
 def read_page(window: Window) -> Page:
-    page = objects.list(GLOBAL, window)
-    return page._replace(values=[global_variable_record(variable) for variable in page.values])
+    return map_page(global_variable_record, objects.list(GLOBAL, window))
