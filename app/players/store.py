@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 from app.core.changes import Applied, Intent, Rule
 from app.core.errors import NotFound, OutcomeUnknown
 from app.core.naming import KEY_PATH, Lookup, name_key
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.services import current
 from app.core.types import Document, decimal, whole
 from app.players.domain import (
@@ -111,7 +111,7 @@ class Players(NamedDocuments):
     def get(self, key: Lookup, *more: str) -> Document:
         """Return a record, with more fields than those that are served with it."""
         fields = {name: shown for name, shown in RECORD.items() if name not in more}
-        return public_player(self._read(key, fields), self.online_since())
+        return self.serve(self._read(key, fields))
 
     def get_id_ever(self, key: Lookup) -> str:
         """Return the id of a player, or of a deleted one of which a copy is kept."""
@@ -157,13 +157,13 @@ class Players(NamedDocuments):
         """Return a page of the players who are online, or of those whose name contains a text."""
         where = {**self._online(), **name_contains(search)}
         page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, where)
-        return page._replace(values=self._serve(page.values))
+        return map_page(self.serve, page)
 
     def walk_online(self, window: Window) -> Page:
         """Return the next page of the players who are online, by name, and how many they are."""
         index, where = "online_by_name", {**self._online(), "Online": {"$eq": True}}
         page = self._pages.walk(window, ORDERS["name", True], RECORD, where, index, index)
-        return Page(self.count_online(), self._serve(page.values), page.next)
+        return map_page(self.serve, page)._replace(total=self.count_online())
 
     def find_ids(self, search: str | None, is_online: bool, most: int) -> Sequence[str]:
         """Return by name the ids of some players whose name contains a text, or who are online."""
@@ -177,12 +177,13 @@ class Players(NamedDocuments):
         page = self._pages.read_filtered(
             window, ORDERS["name", True], RECORD, {"_id": {"$in": ids}}
         )
-        return page._replace(values=self._serve(page.values))
+        return map_page(self.serve, page)
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
         by_creation = [("CreationDate", 1), ("_id", 1)]
-        return self._serve([*self._documents.find({"UserId": user_id}, RECORD, sort=by_creation)])
+        found = self._documents.find({"UserId": user_id}, RECORD, sort=by_creation)
+        return [*map(self.serve, found)]
 
     def get_of_user(self, user_id: str, key: Lookup) -> Document:
         """Return one character of a user: by id, else by name, else by place in the list."""
@@ -351,9 +352,8 @@ class Players(NamedDocuments):
     def _checked(self, rule: Rule) -> Rule:
         return lambda player: rule(with_changeable_maps(player))
 
-    def _serve(self, documents: Sequence[Document]) -> list[Document]:
-        since = self.online_since()
-        return [public_player(player, since) for player in documents]
+    def serve(self, document: Document) -> Document:
+        return public_player(document, self.online_since())
 
 
 def _identity(player: Document) -> Identity:

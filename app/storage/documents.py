@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from app.core.changes import SubjectKind
 from app.core.errors import NotFound
 from app.core.naming import KEY_PATH, Lookup, former_names, name_key, only_one
-from app.core.paging import Page, Window
+from app.core.paging import Page, Window, map_page
 from app.core.types import Document
 from app.storage.changes import Changes
 from app.storage.client import Storage, begins
@@ -58,7 +57,7 @@ class NamedDocuments(Changes):
             page = self._pages.search(window, wanted, self.record, search)
         else:
             page = self._pages.read(window, wanted, self.record)
-        return page._replace(values=self._serve(page.values))
+        return map_page(self.serve, page)
 
     def get_id(self, key: Lookup) -> str:
         id_: str = self._read(key, {"_id": 1})["_id"]
@@ -89,8 +88,7 @@ class NamedDocuments(Changes):
         for document in found.hint("former_name").limit(limit):
             fitting = (name for name in former_names(document) if name_key(name).startswith(text))
             del document["FormerNames"]
-            (record,) = self._serve([document])
-            named.append((record, next(fitting, "")))
+            named.append((self.serve(document), next(fitting, "")))
         return named
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
@@ -98,6 +96,6 @@ class NamedDocuments(Changes):
         found = self._documents.find({"_id": {"$in": ids}}, [*fields]) if ids else ()
         return {document["_id"]: self.readable(document, fields) for document in found}
 
-    def _serve(self, documents: Sequence[Document]) -> Any:
-        """Return the records of documents that were read with the projection of a record."""
-        return [self.readable(document, self.record) for document in documents]
+    def serve(self, document: Document) -> Document:
+        """Return the record of a document that was read with the projection of a record."""
+        return self.readable(document, self.record)

@@ -82,7 +82,7 @@ class Users(NamedDocuments):
         """Return some accounts whose email address begins with a text, sorted by address."""
         where = {"EmailKey": begins(name_key(beginning))}
         found = self._documents.find(where, list(RECORD), sort=[("EmailKey", 1)])
-        return self._serve([*found.limit(limit)])
+        return [*map(self.serve, found.limit(limit))]
 
     def list_punished(self, penalty: Penalty, window: Window) -> Page:
         """Return a page of the accounts with this penalty in force, by name."""
