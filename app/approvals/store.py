@@ -155,10 +155,11 @@ class Approvals:
         return {"State": "waiting", "EndsAt": {"$gt": self.now()}}
 
     def list(self, filters: ApprovalFilters, size: int, after: bytes | None) -> CursorPage:
-        where: Document = {"State": {"$in": LISTS[filters.state]}} if filters.state else {}
+        where = self._seen(filters)
         if filters.state == "waiting":
-            where = self._waiting()
-        where |= self._seen(filters)
+            where |= self._waiting()
+        elif filters.state:
+            where["State"] = {"$in": LISTS[filters.state]}
         page = newest_first.read(self._approvals, where, filters, size, after)
         return map_page(self._current, page)
 
@@ -172,8 +173,10 @@ class Approvals:
     ) -> Document:
         """Store a decision on a waiting request, in the transaction that has read it."""
         decided = {"State": state, "DecidedBy": by, "DecidedAt": self.now()}
-        decided |= {"Why": why} if why else {}
-        decided |= {"Entry": entry["_id"], "Subject": entry["Subject"]} if entry else {}
+        if why:
+            decided["Why"] = why
+        if entry:
+            decided |= {"Entry": entry["_id"], "Subject": entry["Subject"]}
         require_not_erased(self._erasures, (), {"By": by})
         return self._update(request, {"$set": decided, **NO_ADDRESS})
 

@@ -49,7 +49,7 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     schemas.pop("PaginationMetadata")
     # Not an enum: with one, generated clients would fail at a code of a later release.
     schemas["Failure"]["properties"]["Code"]["x-extensible-enum"] = list(codes())
-    paths, tags = dict[str, Document](), set[str]()
+    paths = dict[str, Document]()
     for rule in app.url_map.iter_rules():
         item = document["paths"].get(FlaskPlugin.flaskpath2openapi(rule.rule), {})
         for method in item.keys() & map(str.lower, rule.methods or ()):
@@ -58,11 +58,12 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
             _complete(operation, view, arguments, schemas)
             names = [f"{{{argument.name}}}" for argument in arguments]
             paths.setdefault(ARGUMENT.sub("{}", rule.rule).format(*names), {})[method] = operation
-            tags.add(operation["tags"][0])
+
     failures = {f"Failure{status}": _failure(status, of) for status, of in FAILURES.items()}
     return {
         **document,
-        "tags": [tag for tag in document["tags"] if tag["name"] in tags],
+        # Blueprints that share the group of another have no description.
+        "tags": [tag for tag in document["tags"] if tag["description"]],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -92,8 +93,10 @@ def _complete(
     for body in bodies:
         body.setdefault("example", _example(body["schema"], schemas, is_answer=False))
         sent |= _resolve(body["schema"], schemas).get("properties", {}).keys()
-    headers |= {"Warning"} if sent & {"pageSize", "count"} else set()
-    headers |= {"Deprecation", "Link"} if operation.get("deprecated") else set()
+    if sent & {"pageSize", "count"}:
+        headers.add("Warning")
+    if operation.get("deprecated"):
+        headers |= {"Deprecation", "Link"}
     # Without the reference to an error of flask-smorest's parser.
     responses = {s: body for s, body in operation["responses"].items() if "content" in body}
     responses["200"]["description"] = "Done."
@@ -103,10 +106,13 @@ def _complete(
         response["headers"] = _headers(headers if status < "202" else {"X-Request-ID"})
 
     general = {429, 500, 503}
-    general |= {401, 403} if view.access else set()
-    general |= {413, 415} if bodies else set()
+    if view.access:
+        general |= {401, 403}
+    if bodies:
+        general |= {413, 415}
     formats = {parameter["schema"].get("format") for parameter in parameters}
-    general |= {400} if bodies or takes_reason or formats & {"uuid", "int64"} else set()
+    if bodies or takes_reason or formats & {"uuid", "int64"}:
+        general.add(400)
     missing = [argument.missing for argument in arguments if argument.missing]
     errors = [*missing, *getattr(view, "refusals", ())]
     for status in general | set(map(status_of, errors)):
