@@ -40,10 +40,10 @@ def test_a_file_is_planned_run_shown_and_undone(quartermaster, real_db, gifts):
     planned = quartermaster("batch", "plan", gifts, "--reason", "Ticket 4711")
     assert planned.exit_code == 0, planned.output
     numbers = "31 rows: 30 ready, 0 done, 1 refused, 0 replanned."
-    assert planned.output == f"gifts.csv ({id_in(planned.output)}): planned, {numbers}\n"
+    assert planned.stdout == f"gifts.csv ({id_in(planned.stdout)}): planned, {numbers}\n"
     assert held(real_db) == 0
     # The same file is the same batch.
-    assert quartermaster("batch", "plan", gifts).output == planned.output
+    assert quartermaster("batch", "plan", gifts).stdout == planned.stdout
     assert quartermaster("batch", "run", gifts, "--yes").exit_code == 0
     assert held(real_db) == 60
     assert quartermaster("batch", "run", gifts, "--yes").exit_code == 0
