@@ -17,7 +17,7 @@ from app.core.errors import Invalid
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission
 from app.core.texts import name_of
-from app.core.types import Document
+from app.core.types import Document, whole
 from app.game.samples import samples
 from app.history.access import visible_kinds
 from app.history.reports.store import Period, reports
@@ -142,7 +142,7 @@ def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
             first = {"Name": name, "Path": path, **dict.fromkeys(SUMS, 0)}
             row = tables[part].setdefault(path, first)
             for total in SUMS:
-                row[total] += one[total]
+                row[total] += whole(one[total]) or 0  # a game may have stored other entries
     shown = []
     for part, found in tables.items():
         rows = sorted(found.values(), key=lambda row: (-row["Changes"], row["Name"]))
