@@ -19,8 +19,7 @@ from app.core.operations import Moved, Operation, all_operations
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions.asking import find_player
-from app.history.access import UNDO, preview_undo, visible_entry
-from app.history.domain import inverse_of
+from app.history.access import UNDO, visible_entry
 from app.history.store import history
 from app.http.intents import previewed_intent
 from app.http.path_converters import path_guid
@@ -39,7 +38,7 @@ def kinds() -> Mapping[str, Operation | None]:
     found: dict[str, Operation | None] = {RUN_BATCH: None}
     for operation in all_operations():
         is_given = operation.counts_items and (operation.changes_one or operation.run)
-        if operation.title or is_given or operation is UNDO:
+        if operation.title or is_given:
             found[operation.name] = operation
     return found
 
@@ -97,7 +96,7 @@ def require(caller: Caller, request: Document) -> None:
     if operation is None:
         batch_access.require_permissions(caller, batches.get(subject["Id"]))
     elif operation is UNDO:
-        if _entry_of(request)["By"]["UserId"] != caller.id:
+        if history.get(request["Arguments"]["id"])["By"]["UserId"] != caller.id:
             caller.require(Permission.UNDO_ANY)
         if subject["Kind"] == "user":
             caller.require(Permission.USERS_READ)
@@ -108,9 +107,6 @@ def require(caller: Caller, request: Document) -> None:
 def moves(request: Document) -> Moved:
     """Return the items that it moves."""
     operation = kind_named(request["Operation"])
-    if operation is UNDO:
-        entry = _entry_of(request)
-        return inverse_of(entry).moves(entry["Changes"])
     return operation.moves(request["Arguments"]) if operation else None
 
 
@@ -119,14 +115,10 @@ def preview(request: Document) -> list[Document]:
     operation, args = kind_named(request["Operation"]), request["Arguments"]
     if operation is None:
         return []
+    key = _key_of(request)
     if operation.preview:
-        return operation.preview(_key_of(request), args, previewed_intent(operation, args))
-    entry = (
-        preview_undo(_entry_of(request), args.get("is_partial", False))
-        if operation is UNDO
-        else execution.preview(operation, _key_of(request), args)
-    )
-    changes: list[Document] = entry["Changes"]
+        return operation.preview(key, args, previewed_intent(operation, args))
+    changes: list[Document] = execution.preview(operation, key, args)["Changes"]
     return changes
 
 
@@ -142,10 +134,6 @@ def make(request: Document, meant: Intent) -> Applied:
     if operation is INVITE:  # the mail has been sent
         return add_invited(args, meant, new_invitation(meant))
     return execution.make(operation, _key_of(request), args, meant)
-
-
-def _entry_of(request: Document) -> Document:
-    return history.get(request["Arguments"]["id"])
 
 
 def _key_of(request: Document) -> Any:

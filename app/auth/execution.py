@@ -44,9 +44,11 @@ def make(operation: Operation, key: Key, args: Document, meant: Intent) -> Appli
 
 def preview(operation: Operation, key: Key, args: Document) -> Document:
     """Return the entry that a change would have, without making the change."""
+    meant = previewed_intent(operation, args)
+    if operation.run:
+        return operation.run(key, args, meant).entry or {}
     prepared = operation.prepare_change(args)
-    checked = known_objects.checked(operation, args, prepared, previewed_intent(operation, args))
-    return operation.store.preview(key, *checked)
+    return operation.store.preview(key, *known_objects.checked(operation, args, prepared, meant))
 
 
 def change_route(

@@ -49,9 +49,9 @@ from app.core.types import Document
 from app.history.access import (
     NEEDED,
     UNDO,
-    preview_undo_as,
     require_own,
     undo_arguments,
+    undo_entry,
     visible_kinds,
 )
 from app.history.store import filters_of, history
@@ -367,7 +367,7 @@ class Judge:
                     self._require_undo(row, entry)
                 change = change_of(row, entries, NOBODY)
                 if isinstance(change, Alone):
-                    preview_undo_as(*change)
+                    undo_entry(change.entry, change.intent._replace(is_preview=True))
                 else:
                     row["Warning"] = change.intent.warning
                     together.append((row, change))

@@ -35,7 +35,7 @@ from app.core.naming import Lookup
 from app.core.operations import Inverse, Moved, batch_operations
 from app.core.services import current
 from app.core.types import Document
-from app.history.access import UNDO, undo_as
+from app.history.access import UNDO, undo_entry
 from app.history.domain import inverse_of
 from app.history.store import history
 from app.players.store import players
@@ -253,7 +253,7 @@ def _make_one(change: Change) -> Made:
     if isinstance(change, QuartermasterError):
         return change
     if isinstance(change, Alone):
-        return undo_as(change.entry, change.intent)
+        return undo_entry(change.entry, change.intent)
     return players.change(Lookup.parse(change.id), *change[1:])
 
 

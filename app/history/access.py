@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.spending import spend
 from app.catalogue.store import ObjectKey, objects
 from app.core.changes import KINDS, Applied, Intent
 from app.core.naming import Lookup
-from app.core.operations import ANY, BatchRow, Operation, OwnInverse, no_items
+from app.core.operations import ANY, BatchRow, Moved, Operation, OwnInverse
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
@@ -19,16 +17,43 @@ from app.history.domain import inverse_of
 from app.history.schemas import UndoRowArgs
 from app.history.store import filters_of, history
 from app.http.cursors import cursors
-from app.http.intents import intent, previewed_intent
 from app.players.store import players
 from app.players.variables.domain import GLOBAL
 from app.storage.changes import Changes
 from app.users.store import users
 
 
-def make_undo(_: Any, args: Document, meant: Intent) -> Applied:
+class Undos:
+    """The changes by undos, which are of every kind of documents."""
+
+    def find_earlier(self, _: Any, meant: Intent) -> Applied | None:
+        """Return the result of the same request from before; None if it is new."""
+        store, key = _subject_of(history.get(meant.arguments["Id"]))
+        return store.find_earlier(key, meant)
+
+
+def undo(_: Any, args: Document, meant: Intent) -> Applied:
+    """Undo a change, or as much of it as possible; a preview only returns the entry."""
     entry = history.get(args["id"])
-    return undo_as(entry, meant._replace(undoes=entry))
+    return undo_entry(entry, meant._replace(undoes=entry))
+
+
+def undo_entry(entry: Document, meant: Intent) -> Applied:
+    inverse = inverse_of(entry)
+    if isinstance(inverse, OwnInverse):
+        return inverse.make(entry, meant)
+    store, key = _subject_of(entry)
+    return store.change(key, *inverse.prepared(entry["Changes"], meant), meant)
+
+
+def moved_by_undo(args: Document) -> Moved:
+    entry = history.get(args["id"])
+    return inverse_of(entry).moves(entry["Changes"])
+
+
+def require_undoable(_: Any, args: Document) -> None:
+    """Raise unless the caller may see and undo an entry."""
+    require_own(visible_entry(args["id"]))
 
 
 UNDO = Operation(
@@ -36,10 +61,11 @@ UNDO = Operation(
     subject=ANY,
     needs=(Permission.UNDO_OWN,),
     arguments=UndoRowArgs(),
-    run=make_undo,
+    store=Undos(),
+    run=undo,
+    requires=(require_undoable,),
     inverse=None,
-    # The inverse declares the items that it moves.
-    moves=no_items,
+    moves=moved_by_undo,
     batch=BatchRow(order="Undo", orders="Undo {changes}"),
     notice="Undid a change of {whom}: {lines}.",
 )
@@ -53,13 +79,6 @@ def visible_entry(entry_id: str) -> Document:
     entry = history.get(entry_id)
     if needed := NEEDED.get(entry["Subject"]["Kind"]):
         guard.caller().require(needed)
-    return entry
-
-
-def entry_to_undo(entry_id: str) -> Document:
-    """Return an entry that the caller may see and undo."""
-    entry = visible_entry(entry_id)
-    require_own(entry)
     return entry
 
 
@@ -100,43 +119,6 @@ def page(
 
 def undo_arguments(entry_id: str, is_partial: bool) -> Document:
     return {"id": entry_id, **({"is_partial": True} if is_partial else {})}
-
-
-def preview_undo(entry: Document, is_partial: bool = False) -> Document:
-    """Return the entry that undoing a change would have, or raise why it cannot be undone."""
-    arguments = undo_arguments(entry["_id"], is_partial)
-    return preview_undo_as(entry, previewed_intent(UNDO, arguments, entry))
-
-
-def preview_undo_as(entry: Document, meant: Intent) -> Document:
-    """Return the same for an intent that is not a request, such as a row of a batch."""
-    inverse = inverse_of(entry)
-    history.require_not_undone(entry["_id"])
-    if isinstance(inverse, OwnInverse):
-        return inverse.make(entry, meant._replace(is_preview=True)).entry or {}
-    store, key = _subject_of(entry)
-    return store.preview(key, *inverse.prepared(entry["Changes"], meant), meant)
-
-
-def undo(entry: Document, is_partial: bool = False) -> Applied:
-    """Undo a change, or as much of it as possible, within the budget of the caller's key."""
-    moved = inverse_of(entry).moves(entry["Changes"])
-    meant = intent(UNDO, undo_arguments(entry["_id"], is_partial), entry)
-    store, key = _subject_of(entry)
-    return spend(
-        moved,
-        partial(undo_as, entry, meant),
-        partial(store.find_earlier, key, meant),
-    )
-
-
-def undo_as(entry: Document, meant: Intent) -> Applied:
-    """Undo a change for an intent, without checking a budget."""
-    inverse = inverse_of(entry)
-    if isinstance(inverse, OwnInverse):
-        return inverse.make(entry, meant)
-    store, key = _subject_of(entry)
-    return store.change(key, *inverse.prepared(entry["Changes"], meant), meant)
 
 
 def _subject_of(entry: Document) -> tuple[Changes, Lookup | ObjectKey]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.execution import change_route
+from app.auth.execution import change_route, execute, preview
 from app.auth.views import read_route
 from app.core.errors import AlreadyUndone, NotFound
 from app.core.naming import Lookup
@@ -12,7 +12,14 @@ from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history import activity
-from app.history.access import UNDO, entry_to_undo, page, preview_undo, search, undo, visible_entry
+from app.history.access import (
+    UNDO,
+    page,
+    require_undoable,
+    search,
+    undo_arguments,
+    visible_entry,
+)
 from app.history.domain import CannotUndo, public_entry
 from app.history.schemas import (
     ActivityPageSchema,
@@ -91,11 +98,13 @@ def undo_change(args: Document, entry_id: str) -> Response:
     which can be undone, too. With DryRun, nothing changes, and the entry, without Id and At, shows
     what would change.
     """
-    entry = entry_to_undo(entry_id)
+    wanted = undo_arguments(entry_id, args["Partial"])
     if args["DryRun"]:
-        return json_response(public_entry(preview_undo(entry, args["Partial"]), None))
-    applied = undo(entry, args["Partial"])
-    return answer(applied._replace(answer=public_entry(applied.entry or entry, None)))
+        require_undoable(None, wanted)
+        return json_response(public_entry(preview(UNDO, None, wanted), None))
+    applied = execute(UNDO, None, wanted)
+    entry = applied.entry or history.get(entry_id)
+    return answer(applied._replace(answer=public_entry(entry, None)))
 
 
 @read_route(

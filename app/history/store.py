@@ -9,7 +9,7 @@ import pymongo
 from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from app.core.errors import AlreadyUndone, NotFound
+from app.core.errors import NotFound
 from app.core.naming import Lookup, name_key
 from app.core.operations import operation_names
 from app.core.paging import CursorPage
@@ -74,10 +74,6 @@ class History:
     def holds(self, filters: Document) -> bool:
         """Return whether a majority holds a matching entry."""
         return self._transactions.holds(self._history, filters)
-
-    def require_not_undone(self, entry_id: str) -> None:
-        if by := self.undone([entry_id]).get(entry_id):
-            raise AlreadyUndone(entry_id, by)
 
     def serve(self, entries: Collection[Document]) -> Sequence[Document]:
         """Return the public form of entries, each with the id of the entry that undid it."""

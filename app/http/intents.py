@@ -84,12 +84,10 @@ def action_intent(kind: str, arguments: dict[str, Any]) -> Intent:
     return with_key(Intent(kind, origin(), arguments), sent_key(), arguments)
 
 
-def previewed_intent(
-    operation: Operation, arguments: dict[str, Any], undoes: Document | None = None
-) -> Intent:
+def previewed_intent(operation: Operation, arguments: dict[str, Any]) -> Intent:
     """Return the intent of a request for a preview."""
     recorded = operation.history_arguments(arguments)
-    return Intent(operation.name, origin(is_change=False), recorded, undoes=undoes)
+    return Intent(operation.name, origin(is_change=False), recorded, is_preview=True)
 
 
 def with_key(meant: Intent, key: str | None, arguments: dict[str, Any]) -> Intent:

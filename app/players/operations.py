@@ -47,7 +47,7 @@ def delete(key: Lookup, _: Document, intent: Intent) -> Applied:
 
 def preview_delete(key: Lookup, _: Document, intent: Intent) -> list[Document]:
     """Raise if a player cannot be deleted. The change contains the time, so it is not a plan."""
-    players.remove(key, intent._replace(is_preview=True))
+    players.remove(key, intent)
     return []
 
 

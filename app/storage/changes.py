@@ -296,8 +296,7 @@ class Changes:
 
     def preview(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change would have, without id and time, and change nothing."""
-        would = self.decide(key, reads, rule, intent._replace(is_preview=True))
-        return would.outcome.entry or {}
+        return self.decide(key, reads, rule, intent).outcome.entry or {}
 
     def change_many(self, wanted: Sequence[Wanted]) -> list[Applied | QuartermasterError]:
         """Change different documents, each by its own rule, in a transaction of the caller.

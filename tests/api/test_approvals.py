@@ -737,8 +737,10 @@ class TestConsole:
         junior.submit(f"/batches/{batch}/run", 303)
         entry = staff("POST players/Aladric/items/give", gift).headers["X-History-Id"]
         staff("POST players/Aladric/items/take", {"itemid": ITEM, "quantity": 20})
-        junior.submit(f"/history/{entry}/undo-partial", 403)
-        junior.submit(f"/history/{entry}/undo-partial", 303, ask="1", reason="Because")
+        junior.submit(f"/history/{entry}/undo-partial", 403, partial="true")
+        junior.submit(
+            f"/history/{entry}/undo-partial", 303, partial="true", ask="1", reason="Because"
+        )
         assert db.approvals.count_documents({"Arguments": {"id": entry, "is_partial": True}}) == 1
 
     def test_changes_of_roles_are_asked_for_on_their_pages(

@@ -198,10 +198,10 @@ def test_what_is_left_of_a_change_is_undone(staff, player, db):
         assert "Undo as much as possible" in page.text
         assert f'action="/console/history/{entry}/undo"' not in page.text
         assert "Partial" in page.text
-    staff.submit(f"/history/{entry}/undo-partial", 303)
+    staff.submit(f"/history/{entry}/undo-partial", 303, partial="true")
     assert stored(db, player)["Inventory"] == player["Inventory"]
     assert "2 of 3" in entries_of(db, player)[-1]["Warning"]
-    staff.submit(f"/history/{entry}/undo-partial", 409)
+    staff.submit(f"/history/{entry}/undo-partial", 409, partial="true")
 
 
 def test_an_undo_leads_to_no_other_site(staff, player):

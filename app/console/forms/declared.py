@@ -224,6 +224,8 @@ class Form:
     is_sensitive: bool | Callable[..., bool] = False
     # The path variable that distinguishes the forms, if a page has one in each row.
     row: str = ""
+    # By name, the arguments of the operation that are variables of the path.
+    path_arguments: Mapping[str, str] = field(default_factory=dict)
     # The tab to redirect to, if not its own.
     next_tab: str | None = None
     # The notice of its page after success, if there is no entry in history.
@@ -247,7 +249,8 @@ class Form:
         operation = self.operation
         if operation:
             self.name = self.name or operation.name
-            self.schema = self.schema or (operation.arguments if self.fields else None)
+            if self.fields or not self.act:
+                self.schema = self.schema or operation.arguments
             self.asks = self.asks or operation.name
             self.needs = self.needs or operation.permissions
         self.name = self.name or self.title.rstrip(FOLDED).lower().replace(" ", "-")

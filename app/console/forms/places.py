@@ -28,7 +28,6 @@ from app.core.errors import Conflict, Invalid, NotFound
 from app.core.naming import Lookup, name_key
 from app.core.permissions import Need, Permission, SignedIn
 from app.game.actions.asking import Answer
-from app.history.access import UNDO, undo_arguments
 from app.history.access import page as history_page
 
 ANYBODY = (SignedIn.ANYBODY,)
@@ -109,7 +108,8 @@ class Place:
         asks = form.is_sensitive
         if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
             return question
-        sent = Submission.posted(form, path.get(form.row, ""))
+        named = {name: path[variable] for name, variable in form.path_arguments.items()}
+        sent = Submission.posted(form, named, path.get(form.row, ""))
         outcome = attempt(sent, partial(_carry_out, self, sent, path))
         if outcome is None or sent.is_preview:
             sent.preview = outcome
@@ -149,12 +149,11 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
             _require_unchanged(place, sent, found.id, form.replaces.format(**sent.args, **path))
     key = next(iter(path.values()), None)
     if sent.asks or form.is_request:
-        args = undo_arguments(str(key), bool(form.body)) if operation is UNDO else sent.args
-        return ask(form.asks, str(key or ""), args).answer
+        return ask(form.asks, str(key or ""), sent.args).answer
     if form.act:
         return form.act(*path.values(), *([sent.args] if form.schema else []))
     make = preview if sent.is_preview else execute
-    return make(operation, key, {"Id": path[form.row], **sent.args} if form.row else sent.args)
+    return make(operation, key, sent.args)
 
 
 def _require_name(place: Place, sent: Submission, name: str) -> None:

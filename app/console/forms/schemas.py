@@ -15,7 +15,7 @@ from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
 from app.http.lists import OneOf
 from app.players.items.schemas import QUANTITY_MAX
-from app.users.api_keys.schemas import KeyArgs, RotateArgs
+from app.users.api_keys.schemas import KeyArgs, RotateKeyArgs
 from app.users.store import users
 
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
@@ -94,7 +94,7 @@ class NewKey(KeyEnd, KeyArgs):
     """A new key."""
 
 
-class Rotation(KeyEnd, RotateArgs):
+class Rotation(KeyEnd, RotateKeyArgs):
     """The rotation of a key."""
 
 

@@ -142,9 +142,12 @@ class Submission:
         self.preview: Document | None = None
 
     @classmethod
-    def posted(cls, form: Form, row: str = "") -> Submission:
-        """Return the posted form; its key and reason apply to the changes of this request."""
-        sent = cls(form, posted(), row)
+    def posted(cls, form: Form, named: Mapping[str, str], row: str = "") -> Submission:
+        """Return the posted form; its key and reason apply to the changes of this request.
+
+        Its path has named further fields.
+        """
+        sent = cls(form, {**posted(), **named}, row)
         key = parse_guid(sent.fields.get("key", ""))
         if key is None:
             raise Invalid("The form is incomplete. Reload the page.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from flask import Response
 
 from app.auth import guard
+from app.auth.execution import preview
 from app.console.forms.declared import Field, Form, Target, about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place
@@ -26,7 +26,7 @@ from app.core.permissions import Permission
 from app.core.texts import words_of
 from app.core.types import Document
 from app.history import access
-from app.history.access import UNDO
+from app.history.access import UNDO, undo_arguments
 from app.history.schemas import HistoryArgs
 from app.history.store import history
 from app.http.parser import load
@@ -139,15 +139,15 @@ def object_id(text: str, field: str) -> str:
 def entry_page(entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
     (shown,) = table_entries(history.serve([entry]))
-    preview, refusal = undo_preview(entry, shown)
+    shown_undo, refusal = undo_preview(entry, shown)
     # The entry that this one undid, or that undid this one.
     related = access.visible_entries([shown["Undoes"], shown["UndoneBy"]])
-    offered = UNDO_WHAT_IS_LEFT if preview and refusal else UNDO_CHANGE
+    offered = UNDO_WHAT_IS_LEFT if shown_undo and refusal else UNDO_CHANGE
     target = Target(path_to("history", entry_id), entry_id)
     return render(
         "history/entry.html",
         entry=shown,
-        preview=preview,
+        preview=shown_undo,
         refusal=refusal,
         related=table_entries(history.serve(related.values())),
         forms=forms_on([offered], target),
@@ -165,7 +165,7 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
     refusal = ""
     for is_partial in (False, True):
         try:
-            would = access.preview_undo(entry, is_partial)
+            would = preview(UNDO, None, undo_arguments(entry["_id"], is_partial))
         except QuartermasterError as error:
             refusal = refusal or with_names(str(error), names_in(error))
         else:
@@ -173,20 +173,23 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
     return None, refusal
 
 
-def undo(entry_id: str, is_partial: bool = False) -> Applied:
-    return access.undo(access.entry_to_undo(entry_id), is_partial)
-
-
 def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
     return done(applied, local(sent.value("back"), path_to("history", entry_id)))
 
 
-UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo, about=about_items)
+UNDO_CHANGE = Form(
+    UNDO,
+    "Undo",
+    "Undo",
+    path_arguments={"id": "entry_id"},
+    lead=after_undo,
+    about=about_items,
+)
 UNDO_WHAT_IS_LEFT = replace(
     UNDO_CHANGE,
     button="Undo as much as possible",
+    fields=(Field("partial", "", value="true", type="hidden"),),
     name="undo-partial",
-    act=partial(undo, is_partial=True),
     body=lambda _: {"Partial": True},
 )
 Place(

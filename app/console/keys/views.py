@@ -136,6 +136,7 @@ ROTATE = Form(
     name="rotate",
     path="<key_id>/rotate",
     row="key_id",
+    path_arguments={"Id": "key_id"},
     api=endpoint,
     about=(
         "The key gets a new secret, which is shown once. Name, permissions, addresses and budget "
@@ -153,6 +154,7 @@ REVOKE = Form(
     name="revoke",
     path="<key_id>/revoke",
     row="key_id",
+    path_arguments={"Id": "key_id"},
     api=endpoint,
     about="Tools that use this key are refused within seconds.",
     confirm=NOT_UNDONE,

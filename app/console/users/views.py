@@ -230,7 +230,6 @@ FORMS = {
             "Erase {name}",
             card="Personal data",
             about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
-            schema=ERASE_USER.arguments,
             is_offered=lambda target: target.id != guard.caller().id,
             confirm="What was erased cannot be brought back.",
             # The API also requires the name, and checks it.

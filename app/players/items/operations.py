@@ -17,11 +17,7 @@ from app.players.items.schemas import (
     TransferItemArgs,
 )
 from app.players.items.store import bags, catalogue
-from app.players.items.transfers import (
-    preview_transfer,
-    transfer,
-    undo_transfer,
-)
+from app.players.items.transfers import transfer, undo_transfer
 from app.players.items.undo import quantities, undo
 from app.players.store import players
 
@@ -118,7 +114,6 @@ TRANSFER = Operation(
     arguments=TransferItemArgs(),
     store=players,
     run=transfer,
-    preview=preview_transfer,
     # An entry of a transfer has this field.
     inverse=OwnInverse(
         fields=("Transfer",),

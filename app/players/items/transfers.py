@@ -57,12 +57,6 @@ def transfer(key: Lookup, args: Document, intent: Intent) -> Applied:
     return players.once(key, step, intent)
 
 
-def preview_transfer(key: Lookup, args: Document, intent: Intent) -> list[Document]:
-    """Return how a transfer would change the sender; raise if it is impossible."""
-    would = transfer(key, args, intent._replace(is_preview=True))
-    return would.entry["Changes"] if would.entry else []
-
-
 def undo_transfer(entry: Document, intent: Intent) -> Applied:
     """Move the items of a transfer back, from either of its entries."""
     named, about = entry["Subject"]["Id"], entry["Transfer"]
