@@ -20,7 +20,6 @@ from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.game.player_events.store import GameEvents
 from app.game.samples import Samples
-from app.history.reports.store import Reports
 from app.history.store import History
 from app.http.context import SERVICES, Service
 from app.http.cursors import Cursors
@@ -80,7 +79,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     seconds, power_role = settings.AUTH_CACHE_SECONDS, settings.POWER_ROLE
     add(Callers(storage, shapes, seconds, power_role=power_role))
     add(Limits(storage, limits))
-    for store in (Budgets, Marks, Bags, Reports, Approvals):
+    for store in (Budgets, Marks, Bags, Approvals):
         add(store(storage))
     own = "You are sending other batches", max(1, half // 4)
     add(UploadPlaces("Others are sending batches", half, own=own))

@@ -7,7 +7,7 @@ import json
 
 from app.core.paging import Page, Window
 from app.core.types import Document
-from app.history.store import history
+from app.history.store import filters_of, history
 from app.users.oauth.store import refresh_tokens as tokens
 
 SIGN_IN = "sign-in"
@@ -28,9 +28,10 @@ def of_user(user_id: str, window: Window) -> Page:
         )
         for sign_in in tokens.stored_sign_ins(user_id)
     ]
-    total = history.count_of_subject("user", user_id) + len(lines)
+    about = filters_of({}, ("user",), user_id)
+    total = history.count(about) + len(lines)
     # Few changes are about an account, so all up to this page are read.
-    entries = history.of_subject("user", user_id, 0, window.start + window.limit)
+    entries = history.walk(about, limit=window.start + window.limit)
     lines += [_line(entry, user_id) for entry in entries]
     lines.sort(key=lambda line: (line["TimeStamp"], line["Id"]), reverse=True)
     return Page(total, lines[window.start :][: window.limit])
@@ -38,9 +39,9 @@ def of_user(user_id: str, window: Window) -> Page:
 
 def of_player(player_id: str, user_id: str | None, window: Window) -> Page:
     """Return a page of the log of a player, the newest line first."""
-    entries = history.of_subject("player", player_id, window.start, window.limit)
-    total = history.count_of_subject("player", player_id)
-    return Page(total, [_line(entry, user_id, player_id) for entry in entries])
+    about = filters_of({}, ("player",), player_id)
+    entries = history.walk(about, window.start, window.limit)
+    return Page(history.count(about), [_line(entry, user_id, player_id) for entry in entries])
 
 
 def sign_ins(user_id: str, window: Window) -> Page:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-import pymongo
-from pymongo.errors import PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.core.errors import NotFound
@@ -25,8 +23,6 @@ from app.storage.search_fields import words
 
 WALK_BATCH = 500
 SERVED_AT_ONCE = 100
-# A page that counts changes does not wait longer.
-COUNT_SECONDS = 2.0
 # The indexes by field, the most selective first.
 INDEXES = {
     "Subject.Id": "subject",
@@ -66,10 +62,10 @@ class History:
         found = self._history.find(where, ["IdempotencyKey", "Fingerprint"])
         return {(e["IdempotencyKey"], e.get("Fingerprint") or ""): e["_id"] for e in found}
 
-    def walk(self, filters: Document) -> Iterator[Document]:
-        """Yield all matching entries, as stored, the newest first."""
+    def walk(self, filters: Document, skip: int = 0, limit: int = 0) -> Iterator[Document]:
+        """Yield matching entries, as stored, the newest first; without a limit, all."""
         found = self._history.find(filters, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
-        yield from found.hint(_index_of(filters))
+        yield from found.hint(_index_of(filters)).skip(skip).limit(limit)
 
     def holds(self, filters: Document) -> bool:
         """Return whether a majority holds a matching entry."""
@@ -93,13 +89,8 @@ class History:
         page = newest_first.read(self._history, filters, filters, size, after, hint, fields)
         return page._replace(values=self.serve(page.values))
 
-    def of_subject(self, kind: str, id_: str, skip: int, limit: int) -> Sequence[Document]:
-        """Return entries of a document, the newest first."""
-        found = self._history.find(_about(kind, id_), sort=NEWEST_FIRST).hint("subject")
-        return list(found.skip(skip).limit(limit))
-
-    def count_of_subject(self, kind: str, id_: str) -> int:
-        return self._history.count_documents(_about(kind, id_), hint="subject")
+    def count(self, filters: Document) -> int:
+        return self._history.count_documents(filters, hint=_index_of(filters))
 
     def count_changes(self, begin: datetime, end: datetime) -> dict[str, int]:
         """Return by operation the number of entries of a period."""
@@ -109,35 +100,10 @@ class History:
         found = self._history.aggregate([{"$match": of_time}, by_operation], hint="operation")
         return {group["_id"]: group["Count"] for group in found}
 
-    def count_by_author(
-        self, user_ids: Sequence[str], since: datetime
-    ) -> dict[str, Document] | None:
-        """Return by account how much it changed, gave and took; None if that takes too long."""
-        items: Document = {
-            name: {"$sum": {"$cond": [{"$eq": ["$Operation", kind]}, "$Arguments.Quantity", 0]}}
-            for name, kind in (("Given", "give"), ("Taken", "take"))
-        }
-        stages: list[Document] = [
-            {"$match": {"Authors": {"$in": user_ids}, "At": {"$gte": since}}},
-            {"$group": {"_id": "$By.UserId", "Changes": {"$sum": 1}, **items}},
-        ]
-        try:
-            with pymongo.timeout(COUNT_SECONDS):
-                found = self._history.aggregate(stages, hint="author")
-                return {group["_id"]: group for group in found}
-        except PyMongoError as error:
-            if not error.timeout:
-                raise
-            return None
-
     def undone(self, entry_ids: Sequence[str]) -> dict[str, str]:
         """Return by entry, or event of the game, the id of the entry that undid it."""
         found = self._history.find({"Undoes": {"$in": entry_ids}}, ["Undoes"]) if entry_ids else ()
         return {entry["Undoes"]: entry["_id"] for entry in found}
-
-
-def _about(kind: str, id_: str) -> Document:
-    return {"Subject.Id": id_, "Subject.Kind": kind}
 
 
 def filters_of(args: Document, kinds: Sequence[str], subject_id: str | None = None) -> Document:

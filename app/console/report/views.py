@@ -20,7 +20,8 @@ from app.core.texts import name_of
 from app.core.types import Document, whole
 from app.game.samples import samples
 from app.history.access import visible_kinds
-from app.history.reports.store import Period, reports
+from app.history.reports import store as reports
+from app.history.reports.store import Period
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.store import players
 from app.users.moderation import IMPOSE, LIFT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -17,13 +18,14 @@ from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import PAGE_SIZE, done, path_to, render
 from app.console.frame.subjects import USERS
 from app.console.history.tables import changes_of
-from app.core.errors import QuartermasterError
+from app.console.report.views import MOVES
+from app.core.errors import Invalid, QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import NAMES, RIGHTS, Permission, role_names
 from app.core.texts import count_text
 from app.core.types import Document, value_at
-from app.history.store import history
+from app.history.reports import store as reports
 from app.http.intents import intent
 from app.users.second_factor.domain import has_factor
 from app.users.staff.domain import NAME_RULE, public_role, public_staff, require_given
@@ -47,7 +49,9 @@ NEEDS = (Permission.STAFF_MANAGE,)
 def people(found: Iterable[Document]) -> list[Document]:
     """Return accounts of staff as pages show them; a role that is not known was removed."""
     accounts, known, now = list(found), roles.all(), users.now()
-    did = history.count_by_author([user["_id"] for user in accounts], now - timedelta(days=7))
+    did = None
+    with suppress(Invalid):
+        did = reports.by_author([user["_id"] for user in accounts], now - timedelta(days=7), MOVES)
     shown = []
     for user in accounts:
         keys, until = user.get("Keys", {}), value_at(user, "Invitation.ExpiresAt")
