@@ -18,6 +18,7 @@ from app.core.permissions import Permission
 from app.core.types import Document
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List
+from app.http.lenient import fields_by_name
 
 
 def about_items(_: Target | None = None) -> Iterable[str]:
@@ -100,9 +101,7 @@ class Field:
 
     def completed(self, schema: Schema | None) -> Field:
         """Return the field, completed from a schema."""
-        arguments = (schema.fields if schema else {}).items()
-        named = [item for item in arguments if (item[1].data_key or item[0]) == self.name]
-        name, argument = named[0] if named else (self.name, None)
+        argument = fields_by_name(schema or Schema()).get(self.name)
         about = argument.metadata if argument else {}
         type_ = self.type
         if type_ != "hidden" and isinstance(argument, Integer | Flag):
@@ -111,7 +110,7 @@ class Field:
         is_required = argument is None or argument.required
         return replace(
             self,
-            argument=name,
+            argument=(argument.name or "") if argument else self.name,
             type=type_,
             html=(NAMED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from app.catalogue.store import objects
 from app.core.errors import Invalid
 from app.core.naming import SEARCH_LENGTH, name_key, parse_guid
@@ -11,18 +9,11 @@ from app.core.naming import SEARCH_LENGTH, name_key, parse_guid
 MOST_CHOICES = 12
 
 
-class Choice(NamedTuple):
-    """A candidate for an ambiguous name."""
-
-    id: str
-    name: str
-
-
 class Ambiguous(Invalid):
     """A name that matches no object, or several objects, of the catalogue."""
 
     def __init__(
-        self, field: str, fault: str, choices: list[Choice], is_shared: bool = False
+        self, field: str, fault: str, choices: dict[str, str], is_shared: bool = False
     ) -> None:
         super().__init__(fault, {field: [fault]})
         self.choices = choices
@@ -47,10 +38,10 @@ def resolve(field: str, type_: str, typed_text: str) -> str:
     if len(named) == 1:
         return next(iter(named))
     if named:
-        choices = [Choice(id_, f"{name} ({id_[:8]}…)") for id_, name in named.items()]
+        choices = {id_: f"{name} ({id_[:8]}…)" for id_, name in named.items()}
         fault = f"Several objects have that name: choose one {type_}."
         raise Ambiguous(field, fault, choices, is_shared=True)
-    choices = [Choice(*found) for found in suggestions(type_, text).items()]
+    choices = suggestions(type_, text)
     fault = "No object in the catalogue has that name."
     if choices:
         fault = "No object has exactly that name. Did you mean one of these?"

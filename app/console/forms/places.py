@@ -24,10 +24,10 @@ from app.console.frame.pages import (
     required,
 )
 from app.console.session.doors import ask_for_proof
+from app.core.changes import Applied
 from app.core.errors import Conflict, Invalid, NotFound
 from app.core.naming import Lookup, name_key
 from app.core.permissions import Need, Permission, SignedIn
-from app.game.actions.asking import Answer
 from app.history.access import page as history_page
 
 ANYBODY = (SignedIn.ANYBODY,)
@@ -125,13 +125,10 @@ class Place:
         ids = [*path.values()][: self.rule.count("<")]
         if form.notice:
             return redirect_with_notice(form.notice, self.page_path(tab, *ids))
-        if isinstance(outcome, Answer):
-            found = ids and [outcome.action["Subject"]["Id"]]
-        else:
+        if isinstance(outcome, Applied) and outcome.entry and not self.is_own:
             # A new name leads to the page of that name, and a new role to its page.
-            is_named = outcome.entry and not self.is_own
-            found = [outcome.entry["Subject"]["Id"]] if is_named else ids
-        return done(outcome, self.page_path(tab, *found))
+            ids = [outcome.entry["Subject"]["Id"]]
+        return done(outcome, self.page_path(tab, *ids))
 
 
 def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
-from flask import Response, after_this_request, current_app, request
+from flask import Response, after_this_request, current_app, g, request
 from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
 from app.approvals.kinds import kinds
@@ -18,7 +19,7 @@ from app.auth import guard
 from app.auth.spending import NeedsApproval, OverLimit
 from app.catalogue.store import objects
 from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Target
-from app.console.forms.object_names import Ambiguous, Choice, lines_of, resolve
+from app.console.forms.object_names import Ambiguous, lines_of, resolve
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
 from app.core.errors import (
@@ -35,10 +36,9 @@ from app.core.naming import parse_guid
 from app.core.types import Document
 from app.http import intents
 from app.http.api import Schema
-from app.http.context import current_environ
 from app.http.errors import headers_of, note, status_of
 from app.http.fields import DIGITS
-from app.http.lenient import respell
+from app.http.lenient import fields_by_name, respell
 from app.http.parser import FORM, load, read_form
 from app.http.uploads import is_form_with_file, read_form_with_file
 from app.users.oauth.domain import TokenRefused
@@ -57,25 +57,19 @@ def curl(
     parts = [f"curl -X {method}" if method != "GET" else "curl"]
     parts.append('-H "Authorization: Bearer $TOKEN"')
     if key:
-        parts.append(f"-H {quoted(f'Idempotency-Key: {key}')}")
+        parts.append(f"-H {shlex.quote(f'Idempotency-Key: {key}')}")
     if reason:
-        parts.append(f"-H {quoted(f'X-Reason: {quote(reason)}')}")
+        parts.append(f"-H {shlex.quote(f'X-Reason: {quote(reason)}')}")
     if body is not None:
         parts.append('-H "Content-Type: application/json"')
-        parts.append(f"-d {quoted(json.dumps(body, ensure_ascii=False))}")
+        parts.append(f"-d {shlex.quote(json.dumps(body, ensure_ascii=False))}")
     if file:
-        parts.append(f"-H {quoted(f'Content-Type: {file[0]}')}")
-        parts.append(f"--data-binary {quoted(f'@{file[1]}')}")
-    parts.append(quoted(f"{base}{path}"))
+        parts.append(f"-H {shlex.quote(f'Content-Type: {file[0]}')}")
+        parts.append(f"--data-binary {shlex.quote(f'@{file[1]}')}")
+    parts.append(shlex.quote(f"{base}{path}"))
     return " \\\n  ".join(parts)
 
 
-def quoted(text: str) -> str:
-    """Return a text as one word of a POSIX shell."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-_POSTED = "quartermaster.posted"
 # The hidden fields of every form.
 HIDDEN = ("token", "key", "seen", "back", "preview", "choose", "ask")
 SECRET = ("password", "new", "again", "code", "state", "own-password", "own-code")
@@ -87,11 +81,10 @@ def posted() -> dict[str, str]:
     A view calls it after authentication; only the sign-in and the page of
     an invitation call it before. Error pages never do.
     """
-    environ = current_environ()
-    if _POSTED not in environ:
+    if "posted" not in g:
         # A browser sends the newlines of a text area as CRLF.
-        environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in _read().items()}
-    fields: dict[str, str] = environ[_POSTED]
+        g.posted = {k: v.replace("\r\n", "\n") for k, v in _read().items()}
+    fields: dict[str, str] = g.posted
     return fields
 
 
@@ -108,8 +101,8 @@ def _read() -> dict[str, str]:
 
 def typed() -> dict[str, str]:
     """Return the typed fields of the form that was read, without passwords."""
-    fields: dict[str, str] = current_environ().get(_POSTED, {})
-    return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
+    fields = g.get("posted", {}).items()
+    return {k: text for k, text in fields if text and k not in (*HIDDEN, *SECRET)}
 
 
 SENT_BEFORE = (
@@ -120,8 +113,6 @@ SENT_BEFORE = (
 REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable, TokenRefused)
 LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 NO_PREVIEW = "Preview shows which slots would change."
-# The submitted form in the WSGI environment of its request.
-_SUBMITTED = "quartermaster.submitted"
 _FIELD = re.compile(r"[Tt]he field '(?:\w+\.)?(\w+)'")
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
@@ -153,12 +144,12 @@ class Submission:
             raise Invalid("The form is incomplete. Reload the page.")
         sent.key = key
         intents.set_form_headers(key, sent.fields.get("reason", ""))
-        current_environ()[_SUBMITTED] = sent
+        g.submitted = sent
         return sent
 
     def leave_page(self) -> None:
         """Show the form empty in the rest of this request, because it was carried out."""
-        del current_environ()[_SUBMITTED]
+        del g.submitted
 
     @property
     def is_preview(self) -> bool:
@@ -240,8 +231,9 @@ class Submission:
         return f"The {field.label[:1].lower()}{field.label[1:]}" if field else match[0]
 
     @property
-    def choices(self) -> list[Choice]:
-        return self.error.choices if isinstance(self.error, Ambiguous) else []
+    def choices(self) -> dict[str, str]:
+        """Return the candidates for an ambiguous name, by id."""
+        return self.error.choices if isinstance(self.error, Ambiguous) else {}
 
     @property
     def about(self) -> list[str]:
@@ -282,15 +274,13 @@ class Submission:
 
     def load(self, schema: Schema) -> Any:
         """Validate the typed values by a schema of the API; objects may be given by name."""
-        typed_texts = {name: text.strip() for name, text in self.fields.items() if text}
-        values: Document = {n: t for n, t in typed_texts.items() if n not in self.form.by_name}
-        arguments = _names_in(schema)
+        given, declared = self.fields.items(), self.form.by_name
+        values: Document = {n: text.strip() for n, text in given if text and n not in declared}
         for group in self.form.groups:
             typed: Document = {}
-            for field in group.fields:
-                is_used = (group.name or field.name) in arguments and self.counts(field)
-                value = self._typed(field) if is_used else None
-                if value or (is_used and field.type == "checks"):
+            for field in filter(self.counts, group.fields):
+                value = self._typed(field)
+                if value or field.type == "checks":
                     typed[field.name] = self._resolved(field, value) if field.object_type else value
             values |= {group.name: typed} if group.name and typed else typed
         return load(schema, respell(schema, values))
@@ -301,6 +291,8 @@ class Submission:
             boxes = (self.fields or self.target.values).items()
             names = [name for name, is_on in boxes if is_on and name.startswith(CHECKED)]
             return [name.removeprefix(CHECKED) for name in names]
+        if field.type == "check":
+            return self.is_checked(field.name)
         text = self.value(field.name)
         if field.is_list:
             return lines_of(text) if field.type == "area" else text.replace(",", " ").split()
@@ -363,7 +355,7 @@ class Submission:
     def typed_body(self, path: str = "") -> Document | None:
         """Return the body for the API from the typed fields that are not in the path."""
         form, in_path = self.form, _VARIABLE.findall(path)
-        known = _names_in(form.operation.arguments) if form.operation else None
+        known = fields_by_name(form.operation.arguments or Schema()) if form.operation else None
         body: Document = {}
         for group in [*form.groups, Group("", tuple(self.last_fields) if known else ())]:
             part = {}
@@ -373,30 +365,23 @@ class Submission:
                 if is_sent and field.argument not in in_path and (field.is_required or value):
                     part[field.name] = value
             body |= {group.name: part} if group.name and part else part
-        has_body = any(one.argument not in in_path for one in form.by_name.values())
-        return body if body or has_body else None
+        return body or None
 
     def _sent_value(self, field: Field) -> Any:
         if field.type == "password":
             return "SHA-256-OF-THE-PASSWORD"
         if not self.fields and field.type != "checks":
             return field.sample if field.is_required else None
-        if field.type == "check":
-            return self.is_checked(field.name)
         typed = self._typed(field)
         if field.type == "number" and DIGITS.fullmatch(typed):
             typed = int(typed)
         return self.args.get(field.argument, typed)
 
 
-def _names_in(schema: Schema | None) -> set[str]:
-    """Return the names that the fields of a schema have in the API."""
-    return {one.data_key or name for name, one in (schema.fields if schema else {}).items()}
-
-
 def submitted() -> Submission | None:
     """Return the form of this request, which its page shows again; None if there is none."""
-    return current_environ().get(_SUBMITTED)
+    sent: Submission | None = g.get("submitted")
+    return sent
 
 
 def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:

@@ -75,7 +75,6 @@ CHOOSE_PASSWORD = Form(
     "Set the password",
     (INVITATION, *PASSWORD_FIELDS),
     schema=Acceptance(),
-    is_secret=True,
 )
 
 
