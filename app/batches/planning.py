@@ -96,29 +96,34 @@ def plan(read: Callable[[], Document], digest: str, name: str = "") -> Applied:
         return Applied(earlier, replayed=True)
     with working(places):
         body = read()
-        if name:
-            body["Name"] = name
-        head = read_head(body)
-        fields = {"Name": head["Name"], **_author(head["Reason"]), **request}
-        rows: Iterable[Row] = body.get("Rows", ())
-        if "Undo" in head:
+        if "Undo" in body:
             guard.caller().require(Permission.HISTORY_READ, Permission.UNDO_OWN)
-            fields["Undo"] = head["Undo"]
-            rows = chosen_changes(head["Undo"], visible_kinds())
-        if "Players" in head:
-            rows = chosen_players(head["Players"], head["Row"])
-        return make_plan(rows, fields)
+        named = {**body, "Name": name} if name else body
+        return plan_body(named, visible_kinds(), _author, request)
 
 
-def read_head(body: Document) -> Document:
-    """Return the fields of a batch in a body, without its rows."""
+def plan_body(
+    body: Document,
+    kinds: tuple[str, ...],
+    author_of: Callable[[str | None], Document],
+    request: Document,
+    *advance: Callable[[int], object],
+) -> Applied:
+    """Plan a batch for its author, who depends on the reason in the body."""
     head: Document = load(HEAD, {name: body[name] for name in body if name != "Rows"})
     sources = [name for name in ("Rows", "Undo", "Players") if name in body]
     if len(sources) > 1:
         raise InvalidField(sources[1], f"Excludes {sources[0]}.")
     if ("Players" in head) != ("Row" in head):
         raise InvalidField("Row", "Is for Players, and Players need it.")
-    return head
+    fields = {"Name": head["Name"], **author_of(head["Reason"]), **request}
+    rows: Iterable[Row] = body.get("Rows", ())
+    if "Undo" in head:
+        fields["Undo"] = head["Undo"]
+        rows = chosen_changes(head["Undo"], kinds)
+    if "Players" in head:
+        rows = chosen_players(head["Players"], head["Row"])
+    return make_plan(rows, fields, *advance)
 
 
 def plan_undo(batch_id: str, is_partial: bool) -> Applied:

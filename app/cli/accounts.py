@@ -7,14 +7,13 @@ import sys
 from datetime import datetime
 
 import click
-from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
 from app.auth.callers import callers
 from app.auth.tokens import access_tokens
-from app.cli.intents import intent, make, reason_option, report
+from app.cli.intents import intent, make, reason_option
 from app.core.errors import Invalid
-from app.core.naming import Lookup, parse_guid
+from app.core.naming import Lookup
 from app.core.permissions import RIGHTS, role_names, roles_of
 from app.maintenance.transfer.store import open_output
 from app.privacy import personal_data
@@ -23,12 +22,8 @@ from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.store import erasures
 from app.users.oauth.sign_ins import require_factor
 from app.users.oauth.store import refresh_tokens
-from app.users.openid.domain import LONGEST_SUBJECT, identity
-from app.users.openid.sign_ins import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.users.operations import REGISTER
-from app.users.second_factor.management import RESET_FACTOR
 from app.users.staff.operations import GRANT_ROLE, REVOKE_ROLE
-from app.users.staff.store import staff as accounts
 from app.users.store import users
 
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
@@ -57,36 +52,7 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
     sha256 = hashlib.sha256(password).hexdigest()
     given = {"username": name, "email": email, "password": sha256}
     subject = (make(REGISTER, None, given, reason).entry or {})["Subject"]
-    report(f"Created the user {subject['Name']} ({subject['Id']}).")
-
-
-@user.command("link")
-@key_argument
-@click.argument("subject")
-@reason_option
-def link_user(key: Lookup, subject: str, reason: str | None) -> None:
-    """Let the company account SUBJECT sign in to an account at the console.
-
-    SUBJECT is the claim sub of the provider in QM_OPENID_ISSUER. Whoever signs in there without an
-    account here sees it on the page.
-    """
-    issuer = current_app.config["OPENID_ISSUER"]
-    if not issuer:
-        raise Invalid("QM_OPENID_ISSUER is not set, so there are no company accounts.")
-    if not (0 < len(subject) <= LONGEST_SUBJECT):
-        raise Invalid(f"SUBJECT must have 1 to {LONGEST_SUBJECT} characters.")
-    meant = intent(LINK_COMPANY_ACCOUNT, reason)
-    accounts.link(key, identity(issuer, subject), meant)
-    report(f"Linked {key} to the company account {subject}.")
-
-
-@user.command("unlink")
-@key_argument
-@reason_option
-def unlink_user(key: Lookup, reason: str | None) -> None:
-    """Remove the link of an account to a company account, and the roles of its groups."""
-    accounts.link(key, None, intent(UNLINK_COMPANY_ACCOUNT, reason))
-    report(f"{key} is linked to no company account now.")
+    click.echo(f"Created the user {subject['Name']} ({subject['Id']}).")
 
 
 @user.command("sign-ins")
@@ -105,22 +71,9 @@ def list_sign_ins(key: Lookup) -> None:
 @click.argument("sign_in", metavar="SIGN-IN")
 def end_sign_in(key: Lookup, sign_in: str) -> None:
     """End one sign-in of a user. Its tokens or its console session stop working."""
-    chain = parse_guid(sign_in)
-    if chain is None:
-        raise Invalid("SIGN-IN must be a guid: list them with quartermaster user sign-ins.")
     account = users.get(key, "Name", "PasswordVersion")
-    refresh_tokens.end_sign_in(account, chain)
-    report(f"Ended the sign-in {chain} of {account['Name']}.")
-
-
-@user.command("reset-second-factor")
-@key_argument
-@reason_option
-def reset_second_factor(key: Lookup, reason: str | None) -> None:
-    """Remove the lost second factor of a user: the password alone signs in again."""
-    is_mailed = make(RESET_FACTOR, key, {}, reason).answer["MailSent"]
-    told = "A mail tells the user." if is_mailed else "No mail was sent: tell the user yourself."
-    report(f"Reset the second factor of {key}. {told}")
+    refresh_tokens.end_sign_in(account, sign_in)
+    click.echo(f"Ended the sign-in {sign_in} of {account['Name']}.")
 
 
 @user.command("export")
@@ -147,15 +100,13 @@ def erase_user(key: Lookup, confirm: str | None, reason: str | None) -> None:
     History is kept with ids and without names. If the command is interrupted, repeat it by id; the
     running service and db check --repair finish it, too.
     """
-    if key.id is None or erasures.find(key.id) is None:
-        users.get(key, "_id")  # fails at once if there is no such user
     typed = confirm or click.prompt(f"Type the username of {key} to erase it permanently")
     user_id = make(ERASE_USER, key, {"Confirm": typed}, reason).answer
     click.echo("Erasing…", err=True)
     erased = public_erasure(erasures.finish(user_id))
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
     # By id, because the name is no longer stored anywhere.
-    report(f"Erased the user {erased['Id']}: {gone}.")
+    click.echo(f"Erased the user {erased['Id']}: {gone}.")
     for stayed in erased["Stayed"]:
         click.echo(f"Kept: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
 
@@ -170,7 +121,7 @@ def minute(at: datetime) -> str:
 @reason_option
 def grant_role(key: Lookup, role: str, reason: str | None) -> None:
     """Grant a role to a user: api, users.query or users.manage."""
-    report(roles_line(key, make(GRANT_ROLE, key, {"Role": role}, reason).answer))
+    click.echo(roles_line(key, make(GRANT_ROLE, key, {"Role": role}, reason).answer))
 
 
 @api.command("revoke")
@@ -179,7 +130,7 @@ def grant_role(key: Lookup, role: str, reason: str | None) -> None:
 @reason_option
 def revoke_role(key: Lookup, role: str, reason: str | None) -> None:
     """Revoke a role of a user, and the roles that depend on it."""
-    report(roles_line(key, make(REVOKE_ROLE, key, {"Role": role}, reason).answer))
+    click.echo(roles_line(key, make(REVOKE_ROLE, key, {"Role": role}, reason).answer))
 
 
 @api.command("roles")
@@ -208,5 +159,4 @@ def token(key: Lookup) -> None:
         raise Invalid(f"{key} has a role of staff, so only its holder signs in. Create a key.")
     issued = refresh_tokens.issue(account["_id"], account["PasswordVersion"])
     now = int(access_tokens.now())
-    output = access_tokens.issue(issued.user_id, issued.chain, now)
-    report(output, f"made an access token of {key}")
+    click.echo(access_tokens.issue(issued.user_id, issued.chain, now))

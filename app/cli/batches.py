@@ -6,7 +6,7 @@ import hashlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,31 +16,27 @@ from flask.cli import AppGroup
 
 from app.batches.domain import (
     NotRunning,
-    Row,
     follow_up,
     number_of,
     progress_of,
     row_arguments,
 )
 from app.batches.planning import (
-    HEAD,
-    chosen_changes,
     done_rows,
     make_plan,
-    read_head,
+    plan_body,
     rows_left,
 )
 from app.batches.rows import csv_body, json_body
 from app.batches.running import PAUSE_SECONDS, worker
+from app.batches.schemas import ChosenChangesArgs
 from app.batches.store import batches
-from app.cli.history import filter_options
+from app.cli.history import given_options, schema_options
 from app.cli.intents import operator, reason_option
 from app.core.changes import KINDS, Origin
-from app.core.errors import Conflict
 from app.core.naming import parse_guid, printable
 from app.core.progress import progress
 from app.core.types import Document
-from app.http.parser import load
 
 PIECE_BYTES = 1024 * 1024
 
@@ -50,12 +46,7 @@ batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once."
 batch_argument = click.argument("which", metavar="FILE|ID")
 
 
-def batch_name(text: str) -> str:
-    name: str = load(HEAD, {"Name": text})["Name"]
-    return name
-
-
-name_option = click.option("--name", default="", type=batch_name, help="The name of the batch.")
+name_option = click.option("--name", default="", help="The name of the batch.")
 file_argument = click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -66,22 +57,22 @@ file_argument = click.argument(
 @name_option
 @reason_option
 @click.option("--again", is_flag=True, help="Plan the same file a second time.")
-@filter_options("undo-")
+@schema_options(ChosenChangesArgs(), "undo-")
 def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: Any) -> None:
     """Plan a batch from FILE (JSON or CSV), or one that undoes changes in history.
 
     A time is like 2026-01-31 or 2026-01-31T19:00:00Z, and in UTC unless it names a zone.
     """
-    chosen = {name: value for name, value in undo.items() if value is not None}
+    chosen = given_options(undo)
     if bool(file) == bool(chosen):
         raise click.UsageError(
             "Give a FILE, or choose the changes to undo with --undo-... options."
         )
-    if file:
-        _show(_plan_file(file, name, reason, again))
-    else:
-        fields = {"Name": name, "Undo": chosen}
-        _show(_plan(chosen_changes(chosen, KINDS), reason, fields))
+    _show(
+        _plan_file(file, name, reason, again)
+        if file
+        else _plan_body({"Name": name, "Undo": chosen}, reason, {})
+    )
 
 
 @batch.command("run")
@@ -145,7 +136,7 @@ def undo(which: str, reason: str | None, partial: bool) -> None:
     """Plan the batch that undoes all changes of another batch."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
     rows = done_rows(found["_id"], partial)
-    _show(_plan(rows, reason, follow_up(found, "Undo", "Undoes")))
+    _show(make_plan(rows, {**follow_up(found, "Undo", "Undoes"), **_author(reason)}).answer)
 
 
 @batch.command("retry")
@@ -154,14 +145,21 @@ def undo(which: str, reason: str | None, partial: bool) -> None:
 def retry(which: str, reason: str | None) -> None:
     """Plan a batch with the rows that another batch has not carried out."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
-    _show(_plan(rows_left(found["_id"]), reason, follow_up(found, "Rest", "Retries")))
+    rows = rows_left(found["_id"])
+    _show(make_plan(rows, {**follow_up(found, "Rest", "Retries"), **_author(reason)}).answer)
 
 
-def _plan(
-    rows: Iterable[Row], reason: str | None, fields: Document, *advance: Callable[[int], object]
+def _author(reason: str | None) -> Document:
+    return {"Reason": reason, "By": {"UserId": None, "Name": operator()}, "Via": "cli"}
+
+
+def _plan_body(
+    body: Document, reason: str | None, request: Document, *advance: Callable[[int], object]
 ) -> Document:
-    by = {"UserId": None, "Name": operator()}
-    return make_plan(rows, {**fields, "Reason": reason, "By": by, "Via": "cli"}, *advance).answer
+    def author_of(given: str | None) -> Document:
+        return _author(reason or given)
+
+    return plan_body(body, KINDS, author_of, request, *advance).answer
 
 
 def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
@@ -169,15 +167,12 @@ def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Docume
         request, lines = _read_whole(file)
         is_csv = path.suffix.lower() == ".csv"
         body = csv_body(file) if is_csv else json_body(file, "The file")
-        head = read_head(body)
-        if "Undo" in head:
-            raise Conflict("A file contains rows: choose changes to undo with --undo-... options.")
         if again:
             batches.forget_request(request["RequestKey"])
-        fields = {"Name": name or head["Name"] or path.name, **request}
+        body["Name"] = name or body.get("Name") or path.name
         # The number of rows is unknown before the end; it is about the number of lines.
         with progress("Planning", max(lines, 1)) as advance:
-            return _plan(body.get("Rows", ()), reason or head["Reason"], fields, advance)
+            return _plan_body(body, reason, request, advance)
 
 
 def _read_whole(file: BinaryIO) -> tuple[Document, int]:

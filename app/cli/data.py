@@ -12,6 +12,7 @@ from flask.cli import with_appcontext
 
 from app.cli.intents import intent, reason_option
 from app.core.errors import Conflict
+from app.core.texts import count_text
 from app.maintenance.backup import write_backup
 from app.maintenance.demo.world import seed_world
 from app.maintenance.operations import IMPORT
@@ -69,8 +70,8 @@ def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
             click.echo(fault, err=True)
         if faults:
             more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
-            noun = "fault" if len(faults) == 1 else "faults"
-            raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
+            count = count_text(len(faults), "fault")
+            raise click.ClickException(f"{count}{more}; nothing was written.")
         write_documents(storage, kind, spool, intent(IMPORT, reason))
         click.echo(f"Imported {len(spool)} {kind}.")
     _tell_omissions(kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pwd
 from collections import Counter
@@ -28,8 +27,6 @@ from app.http.lenient import respell
 from app.http.masking import masked
 from app.http.parser import load
 from app.players.variables.domain import GLOBAL
-
-log = logging.getLogger("quartermaster")
 
 
 def _reason(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -98,22 +95,12 @@ def run(name: str, key: str, values: tuple[tuple[str, Any], ...], **about: str |
     arguments name it. The arguments are those of the API; a list or an object is JSON.
     """
     operation, given = EXECUTABLE[name], dict(values)
-    typed = respell(operation.arguments, given) if operation.arguments else {}
-    given |= {known: typed[known] for known in given.keys() & typed.keys()}
+    given |= respell(operation.arguments or Schema(), given)
     parse = KEYS.get(operation.subject, Lookup.parse)
     applied = make(operation, None if key == "-" else parse(key), given, **about)
-    report(encode(applied.answer).decode(), f"made the change {name} of {key}")
+    click.echo(encode(applied.answer))
     for header in change_headers(applied).items():
         click.echo(": ".join(header), err=True)
-
-
-def report(output: str, done: str = "") -> None:
-    """Print what a command did, and log it, because no request log contains it.
-
-    If the output is a secret, the log has what was done instead.
-    """
-    log.info("The system user %s at the command line: %s", operator(), done or output)
-    click.echo(output)
 
 
 def operator() -> str:

@@ -9,7 +9,7 @@ import click
 from flask.cli import AppGroup
 
 from app.cli.accounts import minute
-from app.cli.intents import make, print_table, reason_option, report
+from app.cli.intents import make, print_table, reason_option
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid, printable
 from app.core.permissions import scope_texts
@@ -39,9 +39,7 @@ def ends_in(days: int | None) -> str | None:
 @user_argument
 @click.argument("name")
 @click.argument("scopes", nargs=-1, required=True, metavar="SCOPE...")
-@click.option(
-    "--days", type=DAYS, default=LIFETIME.days, show_default=True, help="Days until it expires."
-)
+@click.option("--days", type=DAYS, help=f"Days until it expires; default: {LIFETIME.days}.")
 @click.option(
     "--address", "addresses", multiple=True, help="A network that may use it; repeatable."
 )
@@ -60,7 +58,7 @@ def create(
     user: Lookup,
     name: str,
     scopes: tuple[str, ...],
-    days: int,
+    days: int | None,
     addresses: tuple[str, ...],
     reason: str | None,
     **limits: Any,
@@ -69,8 +67,7 @@ def create(
     given: Document = {"Name": name, "Scopes": [*scopes], "ExpiresAt": ends_in(days)}
     budget = {limit: value for limit, value in limits.items() if value}
     given |= {"Addresses": [*addresses] or None, "Budget": budget or None}
-    made = make(CREATE_KEY, user, given, reason).answer
-    report(made["Key"], f"made the key {printable(made['Name'])} of {user}")
+    click.echo(make(CREATE_KEY, user, given, reason).answer["Key"])
 
 
 @key.command("list")
@@ -104,8 +101,7 @@ def list_command(user: Lookup) -> None:
 def rotate(user: Lookup, key_id: str, overlap: int, days: int | None, reason: str | None) -> None:
     """Give a key of USER a new secret, and print it. KEY is its id or name."""
     given = {"Id": id_of(user, key_id), "OverlapHours": overlap, "ExpiresAt": ends_in(days)}
-    made = make(ROTATE_KEY, user, given, reason).answer
-    report(made["Key"], f"rotated the key {printable(made['Name'])} of {user}")
+    click.echo(make(ROTATE_KEY, user, given, reason).answer["Key"])
 
 
 @key.command("revoke")
@@ -116,14 +112,13 @@ def revoke(user: Lookup, key_id: str, reason: str | None) -> None:
     """Revoke a key of USER permanently. KEY is its id or name."""
     id_ = id_of(user, key_id)
     make(REVOKE_KEY, user, {"Id": id_}, reason)
-    report(f"Revoked the key {id_} of {user}.")
+    click.echo(f"Revoked the key {id_} of {user}.")
 
 
 def id_of(user: Lookup, text: str) -> str:
     keys = list_keys(users.get_id(user))
-    named = [record["Id"] for record in keys if record["Name"] == text]
+    named = {record["Name"]: str(record["Id"]) for record in reversed(keys)}
     # An id takes precedence over another key of the same name.
-    id_ = parse_guid(text) or next(iter(named), None)
-    if id_ is None:
-        raise Invalid(f"{user} has no key '{printable(text)}'.")
-    return id_
+    if id_ := parse_guid(text) or named.get(text):
+        return id_
+    raise Invalid(f"{user} has no key '{printable(text)}'.")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import chain, count
+from uuid import uuid4
 
 import click
 from flask.cli import AppGroup
 
-from app.cli.intents import make, reason_option, report
+from app.cli.intents import make, reason_option
 from app.core.naming import Lookup, printable
 from app.core.penalties import BAN
 from app.core.permissions import (
-    ADMINISTRATOR,
     RIGHTS,
     Permission,
     Rights,
@@ -22,10 +21,9 @@ from app.http.context import setting
 from app.users.moderation import LIFT
 from app.users.oauth.sign_ins import allow_password
 from app.users.second_factor.management import RESET_SIGN_IN
-from app.users.staff.domain import public_role, public_staff
+from app.users.staff.domain import public_staff
 from app.users.staff.operations import (
     CREATE_ROLE,
-    DISABLE_ACCOUNT,
     ENABLE_ACCOUNT,
     SET_ROLES,
 )
@@ -33,17 +31,9 @@ from app.users.staff.store import roles
 from app.users.staff.store import staff as accounts
 from app.users.store import RECORD, users
 
-staff = AppGroup("staff", help="Look at roles and staff, and help if nobody can sign in.")
+staff = AppGroup("staff", help="Look at staff, and help if nobody can sign in.")
 
 key_argument = click.argument("key", metavar="NAME", type=Lookup.parse)
-
-
-@staff.command("roles")
-def list_roles() -> None:
-    """Print the roles: name, limits, permissions."""
-    for found in map(public_role, roles.all().values()):
-        limits = ", ".join(f"{name} {n}" for name, n in found["Limits"].items() if n is not None)
-        click.echo(f"{found['Name']}  {limits or 'no limits'}  {' '.join(found['Permissions'])}")
 
 
 @staff.command("list")
@@ -51,15 +41,6 @@ def list_staff() -> None:
     """Print the accounts of staff: name, roles."""
     for user in accounts.walk("Name", *RIGHTS):
         click.echo(staff_line(user))
-
-
-@staff.command("disable")
-@key_argument
-@reason_option
-def disable(key: Lookup, reason: str | None) -> None:
-    """Disable an account for the console and the API."""
-    make(DISABLE_ACCOUNT, key, {}, reason)
-    report(staff_line(users.get(key, *RECORD)))
 
 
 @staff.command("rescue")
@@ -80,7 +61,7 @@ def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
     found = users.get(key, *RECORD)
     if sign_in or email:
         make(RESET_SIGN_IN, key, {"Email": email}, reason)
-        report(f"Reset the sign-in of {key}.")
+        click.echo(f"Reset the sign-in of {key}.")
         return
     given, known = role_with_everything(reason), roles.all()
     kept = [held for held in public_staff(found)["Roles"] if held in known and held != given]
@@ -88,7 +69,7 @@ def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
     make(LIFT[BAN], key, {}, reason)
     if found.get("IsDisabled"):
         make(ENABLE_ACCOUNT, key, {}, reason)
-    report(staff_line(users.get(key, *RECORD)))
+    click.echo(staff_line(users.get(key, *RECORD)))
     if not setting("STAFF_PASSWORDS"):
         allow_password(found["_id"])
         click.echo(
@@ -98,22 +79,16 @@ def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
 
 
 def role_with_everything(reason: str | None) -> str:
-    """Return a role with all permissions and no limits; make one if there is none.
-
-    Others who hold a role get no more rights by it.
-    """
-    everything = [one.value for one in Permission]
-    known, numbered = roles.all(), (f"rescue-{number}" for number in count(2))
-    for name in chain([ADMINISTRATOR, "rescue"], numbered):
-        has_all = name in known and rights_of_role(known[name]) == Rights(frozenset(Permission))
-        if not has_all and (name in known or roles.count_holders(name)):
-            continue
-        if not has_all:
-            # Without a second factor, its holders reach the page to set one up: way enough.
-            terms = {"Name": name, "Permissions": everything, "NeedsSecondFactor": True}
-            make(CREATE_ROLE, name, terms, reason)
-        return name
-    raise AssertionError("unreachable")
+    """Return a role with all permissions and no limits; if there is none, make one."""
+    for name, role in roles.all().items():
+        if rights_of_role(role) == Rights(frozenset(Permission)):
+            return name
+    # Nobody has the new one, so nobody else gets more rights. Without a second factor, its holder
+    # reaches the page to set one up: way enough.
+    terms = {"Permissions": [one.value for one in Permission], "NeedsSecondFactor": True}
+    name = f"rescue-{uuid4().hex[:8]}"
+    make(CREATE_ROLE, name, {"Name": name, **terms}, reason)
+    return name
 
 
 def staff_line(user: Document) -> str:

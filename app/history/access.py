@@ -99,15 +99,21 @@ def search(args: Document, size: int) -> CursorPage:
     """Return a page of the entries that the caller may see, of one player or user, or of all."""
     if "user" in args:
         require_users()
-        # An entry has one subject: none matches both a player and a user.
-        key = Lookup.parse(args["user"])
-        kinds = () if "player" in args else ("user",)
-        return page(args, size, kinds, key.id or users.get_id_by_any_name(key))
-    if "player" in args:
-        key = Lookup.parse(args["player"])
-        # An id need not exist, because history outlives players.
-        return page(args, size, ("player",), key.id or players.get_id_by_any_name(key))
-    return page(args, size, visible_kinds())
+    query = query_of(args, visible_kinds())
+    return history.list(query, size, cursors.read(args.get("after", "")))
+
+
+def query_of(args: Document, kinds: tuple[str, ...]) -> Document:
+    """Return the query for the entries of one player or user, or for all of some kinds."""
+    subject = None
+    for kind, store in (("user", users), ("player", players)):
+        if kind in args:
+            # An entry has one subject: none matches both a player and a user.
+            kinds = () if subject else (kind,)
+            key = Lookup.parse(args[kind])
+            # An id need not exist, because history outlives players.
+            subject = key.id or store.get_id_by_any_name(key)
+    return filters_of(args, kinds, subject)
 
 
 def page(

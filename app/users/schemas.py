@@ -7,7 +7,7 @@ from marshmallow import ValidationError
 
 from app.http.api import Schema
 from app.http.examples import EMAIL, USER, USER_ID
-from app.http.fields import Flag, Guid, Nested, PasswordHash, Text
+from app.http.fields import Flag, Guid, Nested, PasswordHash, PlainText, Text
 from app.http.lists import (
     ASCENDING,
     LegacyPageSchema,
@@ -180,6 +180,12 @@ class ChangePasswordArgs(ManagePasswordArgs):
 
 class RedeemArgs(ManagePasswordArgs):
     code = Text(required=True, example="K7QF2MZR", description="In any case.", unrecorded=True)
+
+
+class CompanyAccountArgs(Schema):
+    """The claim sub of a company account, which its provider has given it."""
+
+    Subject = PlainText(255, shortest=1, required=True, unrecorded=True)
 
 
 class ResetSignInArgs(Schema):

@@ -10,8 +10,8 @@ import pytest
 
 from app.auth.callers import Callers
 from app.cli.accounts import token as token_command
-from app.cli.accounts import user as user_command
 from app.cli.data import import_records
+from app.cli.intents import run as run_command
 from app.cli.staff import staff as staff_command
 from app.core.permissions import Permission, Role
 from app.users import accounts
@@ -136,13 +136,13 @@ def test_others_set_nothing_of_an_account_with_a_role(app, world, db, staff, mai
         refused = console.submit(f"/users/{user['_id']}/{form}", 403, confirm="Eve", **fields)
         assert "only its holder" in page_of(refused), form
     for command, arguments in (
-        (user_command, ["reset-second-factor", "Eve"]),
+        (run_command, ["reset-second-factor", "Eve"]),
         (token_command, ["Eve"]),
     ):
         done = app.test_cli_runner().invoke(command, arguments)
         assert done.exit_code, arguments
         # A role that was removed allows nothing, but the account is still one of staff.
-        wanted = "role of staff" if command is user_command else " role "
+        wanted = "role of staff" if command is run_command else " role "
         assert wanted in f"{done.output} {done.exception}"
     assert db.users.find_one({"_id": user["_id"]}) == before
     assert mails() == []

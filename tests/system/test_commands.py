@@ -1,10 +1,8 @@
 """quartermaster's commands, on the real MongoDB."""
 
 import json
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
-from pwd import getpwuid
 
 import pytest
 from click.testing import CliRunner
@@ -522,10 +520,6 @@ def test_an_account_is_made_and_gets_roles(quartermaster):
         "user", "create", "Zoë", "--email", "z@example.com", "--password-stdin", stdin="secret\n"
     )
     assert made.stdout.startswith("Created the user Zoë (")
-    assert (
-        f"The system user {getpwuid(os.getuid()).pw_name} at the command line: Created the user Zoë"
-        in made.stderr
-    )
     assert quartermaster("api", "roles", "zoë").output == "zoë: no roles\n"
     refused = quartermaster("api", "grant", "zoë", "users.manage")
     assert refused.exit_code == 1
@@ -599,20 +593,20 @@ def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real
     made = ("run", "create-role", "-", "Name=events", *terms)
     assert json.loads(quartermaster(*made).stdout)["Permissions"] == ["items.move"]
     assert "already a role" in quartermaster(*made).stderr
-    assert "events  ItemsPerDay 7  items.move" in quartermaster("staff", "roles").stdout
     change = ("run", "change-role", "events", 'Permissions=["players.read"]')
     assert quartermaster(*change).exit_code == 0
     for name, code in (("events", 0), ("king", 1)):
         done = quartermaster("run", "set-roles", "anna", f'Roles=["{name}"]')
         assert (done.exit_code, "no role 'king'" in done.stderr) == (code, bool(code))
     assert "anna: events" in quartermaster("staff", "list").stdout
-    assert "disabled" in quartermaster("staff", "disable", "anna").stdout
+    assert quartermaster("run", "disable-account", "anna").exit_code == 0
+    assert "anna: events  disabled" in quartermaster("staff", "list").stdout
     real_db.users.update_one({"Name": "anna"}, {"$set": {"IsBanned": True}})
     assert quartermaster("staff", "rescue", "anna").stdout == "anna: events, administrator\n"
     assert not real_db.users.find_one({"Name": "anna"})["IsBanned"]
     # The way in is for one account: the role is as it was.
     assert real_db.roles.find_one({"_id": "administrator"}) is None
-    refused = quartermaster("staff", "disable", "anna").stderr
+    refused = quartermaster("run", "disable-account", "anna").stderr
     assert "Nobody could manage staff then" in refused
     assert quartermaster(*change, "NeedsSecondFactor=true").exit_code == 0
     refused = quartermaster("token", "anna").stderr

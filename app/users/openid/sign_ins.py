@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from app.core.errors import EmailTaken, NameTaken
+from app.core.changes import Applied, Intent
+from app.core.errors import EmailTaken, Invalid, NameTaken
 from app.core.naming import Lookup
 from app.core.permissions import RIGHTS
 from app.core.types import Document
@@ -29,6 +30,7 @@ from app.users.openid.domain import (
     verified_address,
 )
 from app.users.operations import account_operation, intent_at_sign_in
+from app.users.schemas import CompanyAccountArgs
 from app.users.staff.domain import LastAdministrator
 from app.users.staff.store import roles, staff
 from app.users.store import users
@@ -47,15 +49,33 @@ SET_GROUP_ROLES = _operation(
     "set-group-roles",
     no_undo="the groups of the company decide about these roles",
 )
+
+
+def link(key: Lookup, args: Document, intent: Intent) -> Applied:
+    """Let a company account sign in to an account at the console."""
+    issuer = setting("OPENID_ISSUER")
+    if not issuer:
+        raise Invalid("QM_OPENID_ISSUER is not set, so there are no company accounts.")
+    return staff.link(key, identity(issuer, args["Subject"]), intent)
+
+
+def unlink(key: Lookup, _: Document, intent: Intent) -> Applied:
+    return staff.link(key, None, intent)
+
+
+# At the command line alone.
 LINK_COMPANY_ACCOUNT = _operation(
     "link-company-account",
-    no_undo="quartermaster user unlink removes the link",
+    no_undo="quartermaster run unlink-company-account removes the link",
     sentence="Linked to a company account",
+    arguments=CompanyAccountArgs(),
+    run=link,
 )
 UNLINK_COMPANY_ACCOUNT = _operation(
     "unlink-company-account",
-    no_undo="quartermaster user link links the account again",
+    no_undo="quartermaster run link-company-account links the account again",
     sentence="Link to a company account removed",
+    run=unlink,
 )
 
 
