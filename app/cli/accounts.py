@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from datetime import datetime
 
 import click
 from flask.cli import AppGroup, with_appcontext
 
 from app.auth.callers import callers
 from app.auth.tokens import access_tokens
-from app.cli.intents import intent, make, reason_option
+from app.cli.intents import intent, make, print_records, reason_option
 from app.core.errors import Invalid
 from app.core.naming import Lookup
 from app.core.permissions import RIGHTS, role_names, roles_of
@@ -26,6 +25,7 @@ from app.users.operations import REGISTER
 from app.users.staff.operations import GRANT_ROLE, REVOKE_ROLE
 from app.users.store import users
 
+SIGN_IN = ("Id", "At", "ExpiresAt", "Via", "Browser", "Method")
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
 
@@ -58,12 +58,8 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
 @user.command("sign-ins")
 @key_argument
 def list_sign_ins(key: Lookup) -> None:
-    """Print the active sign-ins of a user: id, start, end, client."""
-    for sign_in in refresh_tokens.sign_ins(users.get(key, "PasswordVersion")):
-        via = ", ".join(filter(None, [sign_in["Via"], sign_in["Browser"]]))
-        via += ", company account" if sign_in["Method"] == "openid" else ""
-        begin, end = minute(sign_in["At"]), minute(sign_in["ExpiresAt"])
-        click.echo(f"{sign_in['Id']}  {begin}  ends {end}  {via}")
+    """Print the active sign-ins of a user."""
+    print_records(refresh_tokens.sign_ins(users.get(key, "PasswordVersion")), SIGN_IN)
 
 
 @user.command("end-sign-in")
@@ -109,10 +105,6 @@ def erase_user(key: Lookup, confirm: str | None, reason: str | None) -> None:
     click.echo(f"Erased the user {erased['Id']}: {gone}.")
     for stayed in erased["Stayed"]:
         click.echo(f"Kept: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
-
-
-def minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 @api.command("grant")

@@ -19,6 +19,7 @@ from app.catalogue.store import ObjectKey
 from app.core.changes import Applied, Intent, Origin
 from app.core.naming import Lookup, printable
 from app.core.operations import Operation, all_operations
+from app.core.texts import whole_text
 from app.core.types import Document
 from app.http.api import Schema
 from app.http.intents import LONGEST_REASON, change_headers, with_key
@@ -116,9 +117,14 @@ def system_user() -> str:
         return str(os.getuid())
 
 
-def print_table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+def print_table(columns: tuple[str, ...], rows: Iterable[Iterable[str]]) -> None:
     table = [columns, *(tuple(map(printable, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
+
+
+def print_records(records: Iterable[Document], names: tuple[str, ...]) -> None:
+    """Print these fields of records as a table."""
+    print_table(names, ([whole_text(one[name] or "") for name in names] for one in records))

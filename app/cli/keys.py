@@ -8,12 +8,10 @@ from typing import Any
 import click
 from flask.cli import AppGroup
 
-from app.cli.accounts import minute
-from app.cli.intents import make, print_table, reason_option
+from app.cli.intents import make, print_records, reason_option
 from app.core.errors import Invalid
 from app.core.naming import Lookup, parse_guid, printable
 from app.core.permissions import scope_texts
-from app.core.texts import whole_text
 from app.core.types import Document
 from app.users.api_keys.domain import LIFETIME
 from app.users.api_keys.management import CREATE_KEY, REVOKE_KEY, ROTATE_KEY, list_keys
@@ -25,7 +23,7 @@ key = AppGroup("key", help="Manage the keys by which tools authenticate.")
 user_argument = click.argument("user", metavar="USER", type=Lookup.parse)
 id_argument = click.argument("key_id", metavar="KEY")
 DAYS = click.IntRange(1, 36500)
-COLUMNS = ("ID", "NAME", "PERMISSIONS", "EXPIRES", "LAST USED", "ADDRESSES", "BUDGET", "USED TODAY")
+SHOWN = ("Id", "Name", "Scopes", "ExpiresAt", "LastUsedAt", "Addresses", "Budget", "UsedToday")
 
 
 def ends_in(days: int | None) -> str | None:
@@ -74,16 +72,7 @@ def create(
 @user_argument
 def list_command(user: Lookup) -> None:
     """Print the keys of USER."""
-    rows = [
-        (
-            *(record["Id"], record["Name"], " ".join(record["Scopes"])),
-            minute(record["ExpiresAt"]),
-            minute(record["LastUsedAt"]) if record["LastUsedAt"] else "never",
-            *(whole_text(record[name] or "") for name in ("Addresses", "Budget", "UsedToday")),
-        )
-        for record in list_keys(users.get_id(user))
-    ]
-    print_table(COLUMNS, rows)
+    print_records(list_keys(users.get_id(user)), SHOWN)
 
 
 @key.command("rotate")

@@ -20,7 +20,6 @@ from app.core.types import Document
 from app.http.context import setting
 from app.users.moderation import LIFT
 from app.users.oauth.sign_ins import allow_password
-from app.users.second_factor.management import RESET_SIGN_IN
 from app.users.staff.domain import public_staff
 from app.users.staff.operations import (
     CREATE_ROLE,
@@ -45,24 +44,15 @@ def list_staff() -> None:
 
 @staff.command("rescue")
 @key_argument
-@click.option(
-    "--sign-in", is_flag=True, help="Instead, remove its second factor and end its sign-ins."
-)
-@click.option("--email", default="", help="Instead, do that, and give it a new address.")
 @reason_option
-def rescue(key: Lookup, sign_in: bool, email: str, reason: str | None) -> None:
+def rescue(key: Lookup, reason: str | None) -> None:
     """Make a user an administrator, whatever the roles are now: the way in if nobody has one.
 
     Enables and unbans the account, and gives it the role administrator; if that was removed, or no
     longer has all permissions, a role of its own, rescue. If passwords are off for staff, the
-    account may sign in with its password for an hour. With --sign-in or --email, it only resets a
-    lost sign-in, where no two colleagues of its holder can do that together.
+    account may sign in with its password for an hour.
     """
     found = users.get(key, *RECORD)
-    if sign_in or email:
-        make(RESET_SIGN_IN, key, {"Email": email}, reason)
-        click.echo(f"Reset the sign-in of {key}.")
-        return
     given, known = role_with_everything(reason), roles.all()
     kept = [held for held in public_staff(found)["Roles"] if held in known and held != given]
     make(SET_ROLES, key, {"Roles": [*kept, given]}, reason)

@@ -183,7 +183,7 @@ class SignInOfStaff(Forbidden):
     sentence = (
         "This account has a role of staff, so only its holder sets its password, address and "
         "second factor. If they are lost, ask a colleague to approve 'reset-sign-in', or use "
-        "'quartermaster staff rescue --sign-in' on the machine."
+        "'quartermaster run reset-sign-in' on the machine."
     )
 
 

@@ -31,7 +31,6 @@ GROUPS = {group.name: group for group in (api, staff, user, key)}
 COMMANDS = {
     "grant-role": ["api", "grant", USER, "api"],
     "revoke-role": ["api", "revoke", USER, "api"],
-    "reset-sign-in": ["staff", "rescue", USER, "--sign-in"],
     "erase": ["user", "erase", USER, "--confirm", USER],
     "create-key": ["key", "create", USER, "another", "players.read"],
 }

@@ -95,7 +95,7 @@ def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db
     assert stored["Budget"]["ItemsPerDay"] == 100
     code, output = quartermaster("key", "list", NAME)
     assert code == 0
-    assert re.search(rf"{key_id}  shop  items\.move  .* UTC  never  .*203\.0\.113\.0/24", output)
+    assert re.search(rf"{key_id}  shop  items\.move  .* UTC  .*203\.0\.113\.0/24", output)
     assert item in output
     assert secret not in output
     code, output = quartermaster("key", "rotate", NAME, "shop", "--overlap", "0")
@@ -134,10 +134,10 @@ def test_sign_ins_are_listed_and_ended(quartermaster, person, real_db):
     quartermaster("token", NAME)
     code, output = quartermaster("user", "sign-ins", NAME)
     lines = output.splitlines()
-    assert (code, len(lines)) == (0, 2)
-    chain = lines[0].split()[0]
+    assert (code, len(lines)) == (0, 3)
+    chain = lines[1].split()[0]
     assert quartermaster("user", "end-sign-in", NAME, chain)[0] == 0
-    assert len(quartermaster("user", "sign-ins", NAME)[1].splitlines()) == 1
+    assert len(quartermaster("user", "sign-ins", NAME)[1].splitlines()) == 2
     assert quartermaster("user", "end-sign-in", NAME, chain)[0] == 1
     assert quartermaster("user", "end-sign-in", NAME, "x")[0] == 1
 
