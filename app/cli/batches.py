@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 from flask.cli import AppGroup
@@ -37,9 +39,6 @@ from app.core.changes import KINDS, Origin
 from app.core.naming import parse_guid, printable
 from app.core.progress import progress
 from app.core.types import Document
-
-PIECE_BYTES = 1024 * 1024
-
 
 batch = AppGroup("batch", help="Plan, run, retry and undo many changes at once.")
 
@@ -85,7 +84,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
 
     Ctrl-C pauses it; the next run continues. If the command is killed, the service continues.
     """
-    found = _find(which) or _plan_file(_path(which), name, reason, again=False)
+    found = _find(which, partial(_plan_file, name=name, reason=reason, again=False))
     ready = progress_of(found)["Ready"]
     _show(found)
     # A running batch may have to be marked as done although no row is left.
@@ -109,7 +108,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
 @batch_argument
 def pause(which: str) -> None:
     """Pause a batch until it is run again."""
-    _show(batches.pause(_find_or_fail(which)["_id"]))
+    _show(batches.pause(_find(which)["_id"]))
 
 
 @batch.command("show")
@@ -117,7 +116,7 @@ def pause(which: str) -> None:
 @click.option("--rows", is_flag=True, help="Show all rows, not only refused ones.")
 def show(which: str, rows: bool) -> None:
     """Show the progress of a batch, and its refused rows with their reasons."""
-    found = _find_or_fail(which)
+    found = _find(which)
     _show(found)
     wanted: Document = {} if rows else {"Verdict": "refused"}
     for row in batches.walk_rows(found["_id"], **wanted):
@@ -134,7 +133,7 @@ def show(which: str, rows: bool) -> None:
 @click.option("--partial", is_flag=True, help="Take or give back items as far as possible.")
 def undo(which: str, reason: str | None, partial: bool) -> None:
     """Plan the batch that undoes all changes of another batch."""
-    found = batches.require_ended(_find_or_fail(which)["_id"])
+    found = batches.require_ended(_find(which)["_id"])
     rows = done_rows(found["_id"], partial)
     _show(make_plan(rows, {**follow_up(found, "Undo", "Undoes"), **_author(reason)}).answer)
 
@@ -144,7 +143,7 @@ def undo(which: str, reason: str | None, partial: bool) -> None:
 @reason_option
 def retry(which: str, reason: str | None) -> None:
     """Plan a batch with the rows that another batch has not carried out."""
-    found = batches.require_ended(_find_or_fail(which)["_id"])
+    found = batches.require_ended(_find(which)["_id"])
     rows = rows_left(found["_id"])
     _show(make_plan(rows, {**follow_up(found, "Rest", "Retries"), **_author(reason)}).answer)
 
@@ -163,48 +162,34 @@ def _plan_body(
 
 
 def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
-    with path.open("rb") as file:
-        request, lines = _read_whole(file)
-        is_csv = path.suffix.lower() == ".csv"
-        body = csv_body(file) if is_csv else json_body(file, "The file")
-        if again:
-            batches.forget_request(request["RequestKey"])
-        body["Name"] = name or body.get("Name") or path.name
-        # The number of rows is unknown before the end; it is about the number of lines.
-        with progress("Planning", max(lines, 1)) as advance:
-            return _plan_body(body, reason, request, advance)
+    content = path.read_bytes()
+    request, file = _request_of(content), io.BytesIO(content)
+    body = csv_body(file) if path.suffix.lower() == ".csv" else json_body(file, "The file")
+    if again:
+        batches.forget_request(request["RequestKey"])
+    body["Name"] = name or body.get("Name") or path.name
+    # The number of rows is unknown before the end; it is about the number of lines.
+    with progress("Planning", content.count(b"\n") + 1) as advance:
+        return _plan_body(body, reason, request, advance)
 
 
-def _read_whole(file: BinaryIO) -> tuple[Document, int]:
-    """Return the fields by which a file finds its batch, and the number of lines in the file."""
-    digest, lines = hashlib.sha256(), 0
-    for piece in iter(lambda: file.read(PIECE_BYTES), b""):
-        digest.update(piece)
-        lines += piece.count(b"\n")
-    file.seek(0)
-    return {"RequestKey": f"file {digest.hexdigest()}", "Fingerprint": ""}, lines
+def _request_of(content: bytes) -> Document:
+    """Return the fields by which a file finds its batch."""
+    return {"RequestKey": f"file {hashlib.sha256(content).hexdigest()}", "Fingerprint": ""}
 
 
-def _find(which: str) -> Document | None:
-    """Return the batch with an id, or the batch of a file; None if the file is not planned yet."""
+def _find(which: str, plan: Callable[[Path], Document] | None = None) -> Document:
+    """Return the batch with an id, or that of a file; plan makes it if there is none."""
     if id_ := parse_guid(which):
         return batches.get(id_)
-    with _path(which).open("rb") as file:
-        return batches.find_earlier(_read_whole(file)[0])
-
-
-def _find_or_fail(which: str) -> Document:
-    found = _find(which)
-    if found is None:
-        raise click.ClickException("This file has no plan yet: run quartermaster batch plan FILE.")
-    return found
-
-
-def _path(which: str) -> Path:
     path = Path(which)
     if not path.is_file():
         raise click.ClickException(f"'{printable(which)}' is neither a file nor the id of a batch.")
-    return path
+    if found := batches.find_earlier(_request_of(path.read_bytes())):
+        return found
+    if plan:
+        return plan(path)
+    raise click.ClickException("This file has no plan yet: run quartermaster batch plan FILE.")
 
 
 def _run(batch_id: str, ready: int) -> None:
