@@ -135,19 +135,14 @@ def _subject_of(entry: Document) -> tuple[Changes, Lookup | ObjectKey]:
     return users if kind == "user" else players, Lookup.parse(id_)
 
 
-def with_current_names(records: Sequence[Document]) -> list[Document]:
-    """Return records with the current names of their subjects; what is gone keeps its former."""
-    names: dict[Any, str] = {}
+def with_current_names(records: list[Document]) -> list[Document]:
+    """Give the subjects of records their current names; what is gone keeps its former."""
+    subjects = [record["Subject"] for record in records if record["Subject"]]
     for kind, store in (("player", players), ("user", users)):
-        subjects = (record["Subject"] for record in records if record["Subject"])
         found = store.get_many([one["Id"] for one in subjects if one["Kind"] == kind], "Name")
-        names |= {id_: str(one["Name"]) for id_, one in found.items() if one.get("Name")}
-    return [
-        {**record, "Subject": {**subject, "Name": names.get(subject["Id"], subject["Name"])}}
-        if (subject := record["Subject"])
-        else record
-        for record in records
-    ]
+        for one in subjects:
+            one["Name"] = found.get(one["Id"], one).get("Name") or one["Name"]
+    return records
 
 
 def visible_kinds() -> tuple[str, ...]:

@@ -75,11 +75,12 @@ class Place:
         name = self.rule.strip("/").replace("/", "_")
         for tab, forms in self.tabs.items():
             needs = (*self.needs, *self.tab_needs.get(tab, ()))
-            view = required(*(needs or ANYBODY))(partial(self._show, tab))
+            show = partial(self.show, tab) if len(self.tabs) > 1 else self.show
+            view = required(*(needs or ANYBODY))(partial(self._show, show))
             blp.add_url_rule("/".join((self.rule, *self.below(tab))), f"{name}_{tab}", view)
             for form in forms:
                 guarded = required(*((*needs, *form.needs) or ANYBODY))
-                view = guarded(partial(self._receive, tab, form))
+                view = guarded(partial(self._receive, tab, show, form))
                 rule = f"{self.rule}/{form.path_below}".rstrip("/")
                 blp.add_url_rule(rule, f"{name}_{tab}_{form.name}", view, methods=["POST"])
 
@@ -93,17 +94,16 @@ class Place:
         parts = [next(left) if "<" in part else part for part in self.rule.split("/")[1:]]
         return path_to(*parts, *left, *self.below(tab))
 
-    def _show(self, tab: str, **path: Any) -> Response:
-        return self._shown(tab)(**self._checked(path))
+    def _show(self, show: Callable[..., Response], **path: Any) -> Response:
+        return show(**self._checked(path))
 
     def _checked(self, path: dict[str, Any]) -> dict[str, Any]:
         own = {"key": Lookup.parse(guard.caller().id)} if self.is_own else {}
         return {**own, **path}
 
-    def _shown(self, tab: str) -> Callable[..., Response]:
-        return partial(self.show, tab) if len(self.tabs) > 1 else self.show
-
-    def _receive(self, tab: str, form: Form, **variables: Any) -> Response:
+    def _receive(
+        self, tab: str, show: Callable[..., Response], form: Form, **variables: Any
+    ) -> Response:
         path = self._checked(variables)
         asks = form.is_sensitive
         if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
@@ -113,13 +113,13 @@ class Place:
         outcome = attempt(sent, partial(_carry_out, self, sent, path))
         if outcome is None or sent.is_preview:
             sent.preview = outcome
-            return self._shown(tab)(**path)
+            return show(**path)
         sent.leave_page()
         tab = form.next_tab or tab
         if sent.asks or form.is_request:
             return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))
         if form.shows_outcome:
-            return self._shown(tab)(made=outcome, **path)
+            return show(made=outcome, **path)
         if form.lead:
             return form.lead(outcome, sent, **path)
         ids = [*path.values()][: self.rule.count("<")]
