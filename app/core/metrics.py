@@ -20,13 +20,12 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
     disable_created_metrics,
     generate_latest,
     values,
 )
-from prometheus_client.core import InfoMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
 
 log = logging.getLogger("quartermaster")
 
@@ -48,20 +47,11 @@ values.ValueClass = values.MutexValue
 disable_created_metrics()
 
 
-class Build(Collector):
-    """The build info: the same in all workers, and so kept in none of their files."""
-
-    def __init__(self) -> None:
-        # Read at import: later, the files on disk may be those of a newer release.
-        self.labels = {"version": version("quartermaster"), "python": platform.python_version()}
-
-    def collect(self) -> Iterator[InfoMetricFamily]:
-        yield InfoMetricFamily("quartermaster_build", "What runs.", value=self.labels)
-
-
-BUILD = Build()
 REGISTRY = CollectorRegistry()
-REGISTRY.register(BUILD)
+# Read at import: later, the files on disk may be those of a newer release.
+RUNNING = {"version": version("quartermaster"), "python": platform.python_version()}
+# The same in all workers, and so kept in none of their files.
+BUILD = Info("quartermaster_build", "What runs.", registry=REGISTRY)
 Metric = TypeVar("Metric", Counter, Gauge, Histogram)
 # By metric, the labels that are exposed as 0 from the start: rate() misses the first increment of a
 # new series.

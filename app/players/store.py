@@ -237,7 +237,7 @@ class Players(NamedDocuments):
         is_unrecorded = bool(fields) and fields.keys() <= {*unrecorded}
         if is_unrecorded and (saved := self._save_unrecorded(player_id, fields, version)):
             return saved, False
-        key = Lookup(player_id, player_id, None)
+        key = Lookup.parse(player_id)
 
         def step() -> Applied:
             if erased_people(self._erasures, [fields.get("UserId"), player_id]):

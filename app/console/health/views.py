@@ -145,7 +145,7 @@ def show_health() -> Response:
         ],
         database=storage.describe(),
         answer_ms=answer_ms,
-        build=metrics.BUILD.labels,
+        build=metrics.RUNNING,
         online=players.count_online(),
         unknown_roles=unknown_roles(),
         lifetime_faults=storage.lifetime.faults,

@@ -82,7 +82,7 @@ class Preparation:
         ready by then. Do not wait longer if the database is unavailable or has to be migrated.
         """
         self._fault = NOT_YET
-        metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
+        metrics.BUILD.info({**metrics.RUNNING, "schema": str(migrations.CURRENT)})
         threading.Thread(target=self._run, name="preparation", daemon=True).start()
         self._was_tried.wait(FIRST_TRY_SECONDS)
 
