@@ -57,9 +57,9 @@ class Objects(Changes):
             raise NoTime
         return public_object(found)
 
-    def names(self, type_: str) -> dict[str, str]:
-        """Return the names of all objects of a type by id, in the order of names."""
-        return self._names({"Type": type_})
+    def names(self, type_: str, search: str = "", limit: int = 0) -> dict[str, str]:
+        """Return the names by id of objects of a type, or of those whose name contains a text."""
+        return self._names({"Type": type_, **name_contains(search)}, limit)
 
     def names_of(self, ids: Iterable[Any]) -> dict[str, str]:
         """Return the names of objects by id, without those that do not exist."""
@@ -73,10 +73,6 @@ class Objects(Changes):
     def _names(self, where: Document, limit: int = 0) -> dict[str, str]:
         found = self._documents.find(where, ["Name"], sort=BY_NAME.sort).limit(limit)
         return {str(one["_id"]): str(one.get("Name", "")) for one in found}
-
-    def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
-        """Return some objects of a type whose name contains a text, as names by id."""
-        return self._names({"Type": type_, **name_contains(text)}, limit)
 
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""

@@ -53,4 +53,4 @@ def suggestions(type_: str, text: str) -> dict[str, str]:
     key = name_key(plain(text))
     if len(key) < SEARCH_LENGTH:
         return {}
-    return objects.search_names(type_, key, MOST_CHOICES)
+    return objects.names(type_, key, MOST_CHOICES)
