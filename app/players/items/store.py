@@ -47,12 +47,10 @@ class Bags:
     def carried_by(self, holders: Iterable[Document]) -> list[Document]:
         """Return the bags in the slots of players, then the bags inside those, and so on."""
         found: dict[str, Document] = {}
-        wanted = set().union(*map(bags_in, holders))
-        while wanted:
+        while wanted := set().union(*map(bags_in, holders)) - found.keys():
             of_these = {"_id": {"$in": sorted(wanted)}}
-            read = list(self._bags.find(of_these, ["SlotCount", "Slots"]))
-            found |= {bag["_id"]: bag for bag in read}
-            wanted = set().union(*map(bags_in, read)) - found.keys()
+            holders = list(self._bags.find(of_these, ["SlotCount", "Slots"]))
+            found |= {bag["_id"]: bag for bag in holders}
         return list(found.values())
 
     def is_filled(self, bag_id: str) -> bool:
