@@ -42,14 +42,15 @@ def known_spells(spells: Mapping[str, str]) -> list[Document]:
     return [{"Slot": slot, "SpellId": spell} for slot, spell in sorted(known)]
 
 
-def teach(player: Document, *, spellid: str, size: int) -> Change:
-    """Put a spell into the lowest free slot."""
+def teach(player: Document, *, spellid: str, size: int, former: str = "0") -> Change:
+    """Put a spell into its former slot, or into the lowest free one."""
     spells = player["Spells"]
     if spellid in spells.values():
         raise SpellKnown(spellid)
-    return Change(
-        {"Spells": {**spells, _free_slot(spells, "0", size): spellid}}, {"SpellId": spellid}
-    )
+    for slot in (former, *map(str, range(size))):
+        if slot not in spells:
+            return Change({"Spells": {**spells, slot: spellid}}, {"SpellId": spellid})
+    raise NoSpellSlot(size)
 
 
 def forget(player: Document, *, spellid: str) -> Change:
@@ -63,26 +64,14 @@ def forget(player: Document, *, spellid: str) -> Change:
 
 def undo(player: Document, *, changes: list[Document], size: int) -> Change:
     """Forget taught spells, and teach forgotten ones, in their former slots if those are free."""
-    spells = dict(player["Spells"])
     for change in changes:
         if taught := change["After"]:
-            slot = next((slot for slot, known in spells.items() if known == taught), None)
-            if slot is None:
-                raise SpellNotKnown(taught)
-            del spells[slot]
+            player = {**forget(player, spellid=taught).fields}
     for change in changes:
         if forgotten := change["Before"]:
-            if forgotten in spells.values():
-                raise SpellKnown(forgotten)
-            spells[_free_slot(spells, change["Path"].partition(".")[2], size)] = forgotten
-    return Change({"Spells": spells}, None)
-
-
-def _free_slot(spells: Document, former: str, size: int) -> str:
-    for slot in (former, *map(str, range(size))):
-        if slot not in spells:
-            return slot
-    raise NoSpellSlot(size)
+            former = change["Path"].partition(".")[2]
+            player = {**teach(player, spellid=forgotten, size=size, former=former).fields}
+    return Change({"Spells": player["Spells"]}, None)
 
 
 class KnownSpellSchema(Schema):
