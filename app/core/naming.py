@@ -87,14 +87,12 @@ def email_as_sent(email: str) -> str:
 
 def email_spellings(text: str) -> set[str]:
     """Return a text and, if it is an address, the same with its domain in ASCII and in Unicode."""
-    local, _, domain = text.rpartition("@")
-    sent = domain_as_sent(domain)
-    if not (local and sent):
-        return {text}
+    sent = email_as_sent(text)
+    local, _, domain = sent.rpartition("@")
     try:
-        return {text, f"{local}@{sent}", f"{local}@{idna.decode(sent)}"}
+        return {text, sent, f"{local}@{idna.decode(domain)}"} if sent else {text}
     except idna.IDNAError:
-        return {text, f"{local}@{sent}"}
+        return {text, sent}
 
 
 def domain_as_sent(domain: str) -> str:
