@@ -105,8 +105,8 @@ def require_limits(caller: Caller, batch: Document) -> None:
     # Batches of older releases did not record what they move.
     moves = batch.get("Moves") or {"IsUnknown": True}
     for one in allowances_of(caller):
-        is_unknown = moves["IsUnknown"]
-        one.require("a batch with unknown quantities" if is_unknown else {"": moves["Largest"]})
+        unknown = "a batch with unknown quantities"
+        one.require(unknown if moves["IsUnknown"] else {"": moves["Largest"]})
 
 
 def approver_of(batch: Document, caller: Caller) -> Caller | None:

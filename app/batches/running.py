@@ -189,8 +189,8 @@ def _carry_out_some(run: Run, size: int) -> int:
             raise
         reserved = []
         results = _in_transaction(run, [(some[0][0], error)])
-    done = [id_ for id_, result in (results or {}).items() if result["Verdict"] == "done"]
-    give_back(reserved, total - sum(items[id_] for id_ in done))
+    moved = sum(items[id_] for id_, one in (results or {}).items() if one["Verdict"] == "done")
+    give_back(reserved, total - moved)
     return 0 if results is None else min(2 * size, MOST_AT_ONCE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from app.approvals.domain import public_approval
@@ -75,28 +76,22 @@ def _lists(user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
             for id_, note in user.get("Notes", {}).items()
         ),
     )
-    used = budgets.used_today([*keys_of(user)])
-    yield "Keys", public_keys(user, now, used)
+    yield "Keys", public_keys(user, now, budgets.used_today([*keys_of(user)]))
     yield "SignIns", refresh_tokens.sign_ins(user)
-    asked = actions.of_person(ids, user_id)
-    yield "Actions", (public_action(action, now) for action in asked)
-    rows = batches.rows_about(ids)
-    yield "BatchRows", ({"Id": row["_id"], **public_row(row)} for row in rows)
+    yield "Actions", (public_action(one, now) for one in actions.of_person(ids, user_id))
+    yield "BatchRows", ({"Id": r["_id"], **public_row(r)} for r in batches.rows_about(ids))
     yield "Batches", map(public_batch, batches.made_by(user_id))
     yield "Approvals", map(public_approval, approvals.of_person(ids, user_id))
     yield "GameEvents", (public_event(event, {}) for event in game_events.of_players(ids))
-    yield "HistoryAbout", (e for id_ in ids for e in _entries({}, id_))
-    yield "HistoryBy", _entries({"by": user_id})
+    about = (filters_of({}, KINDS, id_) for id_ in ids)
+    yield "HistoryAbout", chain.from_iterable(map(history.serve_all, about))
+    yield "HistoryBy", history.serve_all(filters_of({"by": user_id}, KINDS))
 
 
 def _character(player: Document) -> Document:
     """Return a character with everything that it owns and has learned, including bags."""
     carried = [_readable(bag, ()) for bag in bags.carried_by([player])]
     return {**_readable(player, players.INTERNAL), "Bags": carried}
-
-
-def _entries(args: Document, about: str | None = None) -> Iterator[Document]:
-    return history.serve_all(filters_of(args, KINDS, about))
 
 
 def _readable(document: Document, left_out: Iterable[str]) -> Document:
