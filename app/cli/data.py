@@ -17,7 +17,6 @@ from app.maintenance.backup import write_backup
 from app.maintenance.demo.world import seed_world
 from app.maintenance.operations import IMPORT
 from app.maintenance.restore import restore_backup
-from app.maintenance.store import require_snapshots
 from app.maintenance.transfer.records import RECORDS
 from app.maintenance.transfer.store import export_documents, open_output, write_documents
 from app.maintenance.transfer.validate import validate_file
@@ -86,7 +85,6 @@ def backup(path: str) -> None:
     FILE is a zip file, which only its owner can read: it contains password hashes and addresses. It
     appears when it is complete. The service and the game may keep running. - is standard output.
     """
-    require_snapshots(storage)
     with open_output(path, is_secret=True) as file:
         count = write_backup(storage, file)
     click.echo(f"Backed up {count:,} documents of '{storage.db.name}'.", err=True)

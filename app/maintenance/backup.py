@@ -17,6 +17,7 @@ from app.core.progress import progress
 from app.core.types import Document
 from app.maintenance import store
 from app.storage.client import Storage
+from app.storage.extended_json import to_json
 from app.storage.schema.migrations import version_of
 
 FORMAT = 2
@@ -69,6 +70,6 @@ def _add(
                 advance(1)
     return {
         "Name": each.name,
-        **store.as_json({"Options": each.options, "Indexes": each.indexes}),
+        **to_json({"Options": each.options, "Indexes": each.indexes}),
         "Count": count,
     }

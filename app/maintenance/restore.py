@@ -6,6 +6,7 @@ uses until the restore has finished.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import zipfile
@@ -23,6 +24,7 @@ from app.privacy.store import Erasures
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.events import Feed
+from app.storage.extended_json import from_json
 from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT, FIRST
 from app.storage.schema.upgrade import UpgradeRefused
@@ -54,14 +56,13 @@ def restore_backup(
     storage: Storage, erasures: Erasures, file: IO[bytes], replace: str | None, intent: Intent
 ) -> Restored:
     """Check a backup, write all of it, bring it up to date, and apply erasures made since."""
-    store.require_snapshots(storage)
     if not file.seekable():
         # It is read twice: to check all of it, and to write it.
         pipe, file = file, tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         shutil.copyfileobj(pipe, file)
     try:
         archive = zipfile.ZipFile(file)
-        manifest = store.from_json(archive.read(MANIFEST))
+        manifest = from_json(json.loads(archive.read(MANIFEST)))
         _require_known(manifest)
         total = sum(each["Count"] for each in manifest["Collections"])
         with progress("Checking", total) as advance:
@@ -72,12 +73,12 @@ def restore_backup(
     store.make_room(db, replace)
     with progress("Restoring", total) as advance:
         for collection in found:
-            store.create(db, collection)
+            db.command({"create": collection.name, **collection.options})
             for count in bulk.insert(db[collection.name], _documents(archive, collection)):
                 advance(count)
     with progress("Building indexes", len(found)) as advance:
         for collection in found:
-            store.complete(db, collection)
+            store.build_indexes(db, collection)
             advance(1)
     try:
         init_database(db, COLLECTIONS, is_restore=True)

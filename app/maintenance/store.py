@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import time
 import zipfile
@@ -12,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pymongo
-from bson import json_util
 from bson.errors import BSONError
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
@@ -32,7 +30,6 @@ PAUSE_SECONDS = 0.5
 # SnapshotTooOld, and SnapshotUnavailable: a collection has another index than at the moment.
 SNAPSHOT_LOST = (239, 246)
 SNAPSHOT_WINDOW = "minSnapshotHistoryWindowInSeconds"
-JSON = json_util.CANONICAL_JSON_OPTIONS
 # What is raised for files that are damaged in one way or another.
 UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, BSONError),
@@ -94,20 +91,6 @@ def snapshot(storage: Storage) -> Iterator[ClientSession]:
         raise
 
 
-def require_snapshots(storage: Storage) -> None:
-    if storage.is_mock:
-        raise Conflict("mongomock has no snapshots: backup and restore need a real MongoDB.")
-
-
-def as_json(value: Any) -> Any:
-    """Return options or indexes as JSON, with the types of all values."""
-    return json.loads(json_util.dumps(value, json_options=JSON))
-
-
-def from_json(text: bytes) -> Any:
-    return json_util.loads(text, json_options=JSON)
-
-
 def make_room(db: Database[Document], replace: str | None) -> None:
     """Delete all collections; raise NotEmpty if they have documents and are not to be replaced.
 
@@ -136,22 +119,12 @@ def make_room(db: Database[Document], replace: str | None) -> None:
             db.drop_collection(name)
 
 
-def create(db: Database[Document], collection: Collection) -> None:
-    """Create a collection, without its validator: old documents may not comply."""
-    options = {k: v for k, v in collection.options.items() if not k.startswith("validat")}
-    db.command({"create": collection.name, **options})
-
-
-def complete(db: Database[Document], collection: Collection) -> None:
-    """Build the indexes of a collection, and set its validator."""
-    validation = {k: v for k, v in collection.options.items() if k.startswith("validat")}
+def build_indexes(db: Database[Document], collection: Collection) -> None:
     # The index of _id is there; a clustered collection lists its key as an index.
     indexes = [i for i in collection.indexes if i["name"] != "_id_" and not i.get("clustered")]
-    with pymongo.timeout(LONG_WORK_SECONDS):
-        if indexes:
+    if indexes:
+        with pymongo.timeout(LONG_WORK_SECONDS):
             db.command({"createIndexes": collection.name, "indexes": indexes})
-        if validation:
-            db.command({"collMod": collection.name, **validation})
 
 
 def restore_erasures(db: Database[Document]) -> None:

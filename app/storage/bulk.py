@@ -89,13 +89,13 @@ def insert(
 ) -> Iterator[int]:
     """Insert documents; yield the size of each batch.
 
-    With skips_known, documents with an existing id or name are left out, and all others are known
-    to be valid.
+    They are not validated: they are ours, or were stored before. With skips_known, documents with
+    an existing id or name are left out.
     """
     for batch in batches(documents, BATCH, BATCH_BYTES):
         try:
             with pymongo.timeout(LONG_WORK_SECONDS):
-                collection.insert_many(batch, False, bypass_document_validation=skips_known)
+                collection.insert_many(batch, False, bypass_document_validation=True)
         except BulkWriteError as error:
             if not (skips_known and has_only_duplicate_keys(error)):
                 raise not_written(collection, error) from None

@@ -48,16 +48,6 @@ def test_a_document_is_the_same_after_an_export_and_an_import(kind, data):
     assert exact(after) == exact(document)
 
 
-def test_the_order_of_fields_does_not_depend_on_the_stored_order():
-    player = make_player(b=1, a=2)
-    lines = [
-        encode(RECORDS["players"](SIZES).record(dict(items)))
-        for items in (player.items(), reversed(player.items()))
-    ]
-    assert lines[0] == lines[1]
-    assert lines[0].startswith(b'{"Id":')
-
-
 @given(GAME_FIELDS)
 def test_values_without_a_json_form_survive_the_round_trip(value):
     assert exact(from_json(to_json(value))) == exact(value)

@@ -60,14 +60,12 @@ def references(name: str, document: Document) -> Iterator[Reference]:
                 yield Reference("bags", bag, f"{field}.{number}")
 
 
-def faults(
-    name: str, document: Document, record: Record | None, is_shape_valid: bool = False
-) -> list[Fault]:
+def faults(name: str, document: Document, record: Record | None) -> list[Fault]:
     """Return the faults that are visible without reading other documents.
 
     Only a document with a valid shape is checked as a record.
     """
-    found = [] if is_shape_valid else list(explain_validator.faults(SHAPES[name], document))
+    found = list(explain_validator.faults(SHAPES[name], document))
     if record and not found:
         found = [*_wrong_keys(document), *_import_faults(record, document)]
     return found

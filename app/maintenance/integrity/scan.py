@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -77,23 +77,17 @@ class Scan:
 
     def _read_batch(self, name: str, of_these: Document) -> tuple[list[Any], list[tuple[str, str]]]:
         """Return the ids of documents with faults, and notes on others: nothing changes between."""
-        # The server checks shapes far faster than Python, which only explains its rejections.
-        refused = {**of_these, "$nor": [{"$jsonSchema": SHAPES[name]}]}
-        invalid = [found["_id"] for found in self._db[name].find(refused, ["_id"])]
         documents = list(self._db[name].find(of_these))
-        shaped = [document for document in documents if document["_id"] not in invalid]
-        found = zip(shaped, self._faults(name, shaped, True), strict=True)
-        invalid += [document["_id"] for document, its_faults in found if its_faults]
+        found = zip(documents, self._faults(name, documents), strict=True)
+        invalid = [document["_id"] for document, its_faults in found if its_faults]
         return invalid, self._notes(documents) if name in SUBJECTS else []
 
-    def _faults(
-        self, name: str, documents: list[Document], are_shapes_valid: bool = False
-    ) -> Iterator[list[Fault]]:
+    def _faults(self, name: str, documents: list[Document]) -> Iterator[list[Fault]]:
         """Yield the faults of each document."""
         missing = self._missing([r for document in documents for r in references(name, document)])
         counts = self._counts(_text_ids(documents)) if name == BATCHES.name else {}
         for document in documents:
-            found = faults(name, document, self._records.get(name), are_shapes_valid)
+            found = faults(name, document, self._records.get(name))
             for verdict, count in counts.get(str(document["_id"]), {}).items():
                 # There may be fewer: an erasure deletes rows.
                 if count > (whole(value_at(document, f"Counts.{verdict}")) or 0):
@@ -108,12 +102,11 @@ class Scan:
 
     def _missing(self, all_references: list[Reference]) -> set[tuple[str, str]]:
         """Return the collection and id of each reference to a document that does not exist."""
-        wanted: dict[str, set[str]] = defaultdict(set)
-        for reference in all_references:
-            wanted[reference.collection].add(reference.id)
-        return {
-            (name, id_) for name, ids in wanted.items() for id_ in ids - self._existing(name, ids)
-        }
+        missing = {reference[:2] for reference in all_references}
+        for name in {name for name, _ in missing}:
+            these = {"_id": {"$in": [id_ for of, id_ in missing if of == name]}}
+            missing -= {(name, found["_id"]) for found in self._db[name].find(these, ["_id"])}
+        return missing
 
     def _counts(self, batch_ids: list[str]) -> dict[str, dict[str, int]]:
         """Return the numbers of the rows of batches by their verdicts."""
@@ -124,10 +117,6 @@ class Scan:
             verdict = str(found["_id"]["Verdict"]).capitalize()
             counts[found["_id"]["Batch"]][verdict] = found["Count"]
         return counts
-
-    def _existing(self, name: str, ids: Collection[str]) -> set[str]:
-        these = {"_id": {"$in": [*ids]}}
-        return {found["_id"] for found in self._db[name].find(these, ["_id"])} if ids else set()
 
     def _other_slot(self, name: str, document: Document, bag: Reference) -> str | None:
         """Return the slot in which the same bag was found before, if it is still there."""

@@ -98,9 +98,3 @@ class _Aliases(Schema):
 PowerRecord = _Aliases.from_dict(
     {name: Flag(load_default=False) for name in users.POWER_FLAGS}, name="PowerRecord"
 )
-
-
-def order_fields(schema: Schema, record: Document) -> Document:
-    """Order the fields, so that equal documents make equal lines whatever order MongoDB keeps."""
-    known = [name for name in schema.fields if name in record]
-    return {name: record[name] for name in (*known, *sorted(record.keys() - known))}

@@ -32,7 +32,7 @@ from app.http.fields import (
     VariableValue,
 )
 from app.http.lists import OneOf
-from app.maintenance.transfer.fields import NoteList, PowerRecord, RecordMap, integers, order_fields
+from app.maintenance.transfer.fields import NoteList, PowerRecord, RecordMap, integers
 from app.players import domain as players
 from app.players import spells
 from app.players.items import domain as items
@@ -70,7 +70,7 @@ class Record(Schema):
     def record(self, document: Document) -> Document:
         """Return a stored document with the fields that an import accepts."""
         known = {name: document[name] for name in self.fields if name in document}
-        return order_fields(self, {**known, "Id": document["_id"]})
+        return {**known, "Id": document["_id"]}
 
 
 class NamedRecord(Record):
@@ -87,12 +87,14 @@ class NamedRecord(Record):
 
     def record(self, document: Document) -> Document:
         record = super().record(document)
-        notes = [{"Id": id_, **note} for id_, note in (record.pop("Notes", None) or {}).items()]
+        # Equal documents are equal records, whatever order MongoDB keeps.
+        notes = [
+            {"Id": id_, **dict(sorted(note.items()))}
+            for id_, note in (record.pop("Notes", None) or {}).items()
+        ]
         if not notes:
             return record
-        notes.sort(key=lambda note: (note["At"], note["Id"]))
-        schema = self.fields["Notes"].schema  # type: ignore[attr-defined] # a NoteList's
-        return {**record, "Notes": [order_fields(schema, note) for note in notes]}
+        return {**record, "Notes": sorted(notes, key=lambda note: (note["At"], note["Id"]))}
 
 
 class OpenRecord(Record):
@@ -129,7 +131,7 @@ class OpenRecord(Record):
         }
         # Overwrites a field 'Id' that a game may have added: the id is _id.
         record["Id"] = record.pop("_id")
-        return order_fields(self, record)
+        return record
 
 
 class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown

@@ -124,7 +124,9 @@ def export_documents(
         for document in bulk.read_all(storage.db[kind], order):
             id_ = document["_id"]
             try:
-                file.write(encode(record.record(document)) + b"\n")
+                # Equal records make equal lines.
+                fields = sorted(record.record(document).items())
+                file.write(encode({"Id": id_, **dict(fields)}) + b"\n")
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 message = f"{id_} of the {kind} is damaged: quartermaster db check says how."
                 raise Conflict(message) from error
