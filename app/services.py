@@ -76,8 +76,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     add(AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time))
     add(Cursors(keys))
     shapes = {plan.name: plan.shape for plan in COLLECTIONS}
-    seconds, power_role = settings.AUTH_CACHE_SECONDS, settings.POWER_ROLE
-    add(Callers(storage, shapes, seconds, power_role=power_role))
+    add(Callers(storage, shapes, settings.AUTH_CACHE_SECONDS, power_role=settings.POWER_ROLE))
     add(Limits(storage, limits))
     for store in (Budgets, Marks, Bags, Approvals):
         add(store(storage))
@@ -102,11 +101,11 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         )
     )
     # A request waits some seconds for a slot to hash or to send: a retry would cost more.
-    busy, places, queue = "passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE
-    hashing = Limiter(f"Too many {busy}", places, queue, PATIENCE_SECONDS)
+    busy = "Too many passwords are being checked"
+    hashing = Limiter(busy, settings.HASH_PLACES, settings.HASH_LINE, PATIENCE_SECONDS)
     add(Hasher(passwords, hashing, settings.PASSWORD_CACHE_SECONDS))
-    busy, places, queue = "mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE
-    add(Mailer(app, Limiter(f"Too many {busy}", places, queue, PATIENCE_SECONDS)))
+    busy = "Too many mails are being sent"
+    add(Mailer(app, Limiter(busy, settings.MAIL_PLACES, settings.MAIL_LINE, PATIENCE_SECONDS)))
     add(Users(storage, total_seconds))
     add(ResetCodes(keys[0]))
     add(Vault(keys, storage.clock.time))

@@ -19,20 +19,11 @@ def run(settings: Settings) -> None:
         raise QuartermasterError(
             "Granian is not installed: pip install 'quartermaster[granian]'."
         ) from None
-    raise_open_files()
-    folder = resources.make_metrics_folder()
-    try:
-        Granian("wsgi:app", **_options(settings)).serve()
-    finally:
-        resources.remove_metrics_folder(folder)
-
-
-def _options(settings: Settings) -> dict[str, Any]:
     # Imported here, because it reads the environment when it is imported.
     from config import gunicorn
 
     loggers = {"_granian": gunicorn.logconfig_dict["loggers"]["gunicorn.error"]}
-    return {
+    options: dict[str, Any] = {
         "interface": "wsgi",
         "address": settings.HOST,
         "port": settings.PORT,
@@ -50,3 +41,9 @@ def _options(settings: Settings) -> dict[str, Any]:
         "log_level": "info" if settings.ENV == "production" else "error",
         "log_dictconfig": {**gunicorn.logconfig_dict, "loggers": loggers},
     }
+    raise_open_files()
+    folder = resources.make_metrics_folder()
+    try:
+        Granian("wsgi:app", **options).serve()
+    finally:
+        resources.remove_metrics_folder(folder)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from bson import ObjectId
+
 from app.core.types import whole
 
 Shape = Mapping[str, Any]
@@ -26,9 +28,8 @@ KINDS: dict[type, str] = {
     datetime: "date",
     dict: "object",
     list: "array",
+    ObjectId: "objectId",
 }
-# By class name: a pure module does not import the driver.
-DRIVER_KINDS = {"ObjectId": "objectId"}
 WORDS = {
     "string": "a text",
     "bool": "true or false",
@@ -52,10 +53,10 @@ class Fault(NamedTuple):
 
 def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
     """Yield the faults of a value."""
-    name, wanted = type(value).__name__, shape.get("bsonType", ())
+    wanted = shape.get("bsonType", ())
     # The first type that fits: a bool is an int as well.
     fitting = (kind for type_, kind in KINDS.items() if isinstance(value, type_))
-    kind = next(fitting, DRIVER_KINDS.get(name, name))
+    kind = next(fitting, type(value).__name__)
     # int and long are not distinguished.
     kinds = [wanted] if isinstance(wanted, str) else [name for name in wanted if name != "long"]
     if kinds and kind not in kinds:
