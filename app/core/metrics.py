@@ -141,7 +141,7 @@ def _request_meters(
 
 
 def request_totals() -> tuple[int, int, dict[float, int]]:
-    """Return this worker's request counts: all, those answered with 5xx, and by latency bucket.
+    """Return this worker's request counts: all, those answered with 5xx, and within each time.
 
     Requests to the probes do not count.
     """
@@ -151,10 +151,7 @@ def request_totals() -> tuple[int, int, dict[float, int]]:
     for sample in _samples_of(REQUEST_SECONDS, "_bucket"):
         within[float(sample.labels["le"])] += int(sample.value)
     requests = within.pop(ENDLESS)
-    # Prometheus buckets are cumulative: each includes the faster ones.
-    slower = zip(within.items(), [0, *within.values()], strict=False)
-    counts = {bound: count - faster for (bound, count), faster in slower}
-    return requests, failures, counts
+    return requests, failures, within
 
 
 def _samples_of(metric: Counter | Histogram, suffix: str) -> Iterator[Any]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.core.metrics import request_totals
 from app.core.services import current
@@ -24,19 +24,6 @@ INTERVAL = timedelta(minutes=5)
 MICROSECONDS = 1_000_000
 
 
-class Traffic(NamedTuple):
-    """Counts of requests, of failures, and a histogram of latencies.
-
-    A request that is slower than the last bound is in no bucket.
-    """
-
-    requests: int
-    # Answers with a status of 500 or more.
-    failures: int
-    # By upper bound, in seconds; each request is in one bucket.
-    buckets: Mapping[float, int]
-
-
 def interval_of(moment: datetime) -> datetime:
     """Return the beginning of the interval that contains a moment."""
     return moment.replace(minute=moment.minute // 5 * 5, second=0, microsecond=0)
@@ -47,29 +34,30 @@ def request_counts() -> dict[str, int]:
 
     In seconds they would contain a dot, which separates the parts of a path.
     """
-    requests, failures, buckets = request_totals()
-    paths = {f"Buckets.{round(bound * MICROSECONDS)}": n for bound, n in buckets.items()}
+    requests, failures, within = request_totals()
+    paths = {f"Within.{round(bound * MICROSECONDS)}": count for bound, count in within.items()}
     return {"Requests": requests, "Failures": failures, **paths}
 
 
-def traffic_of(samples: Sequence[Document]) -> Traffic:
-    buckets: Counter[str] = Counter()
+def sum_of(samples: Sequence[Document]) -> Document:
+    """Return the requests, the failures, and how many were answered within each time."""
+    within: Counter[str] = Counter()
     for sample in samples:
-        buckets.update(sample.get("Buckets", {}))
-    return Traffic(
-        sum(sample.get("Requests", 0) for sample in samples),
-        sum(sample.get("Failures", 0) for sample in samples),
-        {int(bound) / MICROSECONDS: count for bound, count in buckets.items()},
-    )
+        within.update(sample.get("Within", {}))
+    return {
+        "Requests": sum(sample.get("Requests", 0) for sample in samples),
+        "Failures": sum(sample.get("Failures", 0) for sample in samples),
+        "Within": within,
+    }
 
 
-def quantile(traffic: Traffic, share: float) -> float | None:
-    """Return the bound, in seconds, below which this share of the requests was answered."""
-    wanted, seen = share * traffic.requests, 0
-    for bound, count in sorted(traffic.buckets.items()):
-        seen += count
-        if seen >= wanted > 0:
-            return bound
+def quantile(sample: Document, share: float) -> float | None:
+    """Return the seconds within which this share of the requests was answered; None: unknown."""
+    wanted = share * sample.get("Requests", 0)
+    within = sample.get("Within", {})
+    for bound in sorted(within, key=int):
+        if within[bound] >= wanted > 0:
+            return int(bound) / MICROSECONDS
     return None
 
 

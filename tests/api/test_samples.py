@@ -10,7 +10,7 @@ import pytest
 
 import config
 from app.core import metrics
-from app.game.samples import INTERVAL, KEPT, Samples, interval_of, traffic_of
+from app.game.samples import INTERVAL, KEPT, Samples, interval_of
 from app.history.store import History
 from app.players.store import Players
 from app.storage.client import Storage
@@ -66,15 +66,15 @@ def test_a_sample_counts_what_was_answered_since_the_last_one(make_samples, samp
     sampler.take()
     found = sample()
     assert (found["Requests"], found["Failures"]) == (6, 2)
-    counts = {bound: count for bound, count in found["Buckets"].items() if count}
-    assert counts == {"5000": 3, "250000": 2}
+    within = [found["Within"][bound] for bound in ("2500", "5000", "250000", "10000000")]
+    assert within == [0, 3, 5, 5]
     assert found["ExpiresAt"] == found["_id"] + KEPT
     answer(1)
     sampler.take()
     sampler.take()
-    found = traffic_of([sample()])
-    assert (found.requests, found.failures) == (7, 2)
-    assert (found.buckets[0.005], found.buckets[0.25], found.buckets[10]) == (4, 2, 0)
+    found = sample()
+    assert (found["Requests"], found["Failures"]) == (7, 2)
+    assert (found["Within"]["5000"], found["Within"]["250000"]) == (4, 6)
 
 
 def test_what_was_answered_before_the_worker_began_is_not_counted(make_samples, sample):
@@ -93,7 +93,7 @@ def test_several_workers_add_up(make_samples, sample, db):
 
 
 def test_probes_are_no_traffic():
-    requests, failures, buckets = metrics.request_totals()
+    requests, failures, within = metrics.request_totals()
     for route in ("/healthz", "/readyz", "/metrics"):
         answer(2, route=route)
     answer(1, route=None)
@@ -101,7 +101,7 @@ def test_probes_are_no_traffic():
     since = metrics.request_totals()
     assert since[:2] == (requests + 2, failures + 1)
     # One took longer than the last bound.
-    assert sum(since[2].values()) == sum(buckets.values()) + 1
+    assert max(since[2].values()) == max(within.values()) + 1
     assert set(since[2]) == set(metrics.REQUEST_BUCKETS)
 
 
@@ -187,8 +187,8 @@ def test_of_many_workers_that_begin_a_sample_at_once_none_is_lost(make_samples, 
     with ThreadPoolExecutor(8) as pool:
         for at_once in workers:
             list(pool.map(take, at_once))
-    found = [traffic_of([one]) for one in samples.since(BEGIN)]
-    assert [(one.requests, one.buckets[0.005]) for one in found] == [(8, 8)] * 5
+    found = samples.since(BEGIN)
+    assert [(one["Requests"], one["Within"]["5000"]) for one in found] == [(8, 8)] * 5
 
 
 def test_a_worker_that_samples_needs_no_request(make_samples, sample, world):

@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.metrics import REQUEST_BUCKETS
-from app.game.samples import INTERVAL, MICROSECONDS, Traffic, interval_of, quantile, traffic_of
+from app.game.samples import INTERVAL, MICROSECONDS, interval_of, quantile, sum_of
 
 COUNTS = st.integers(0, 1000)
-BUCKETS = st.dictionaries(st.sampled_from(REQUEST_BUCKETS), COUNTS)
-TRAFFIC = st.builds(Traffic, COUNTS, COUNTS, BUCKETS)
+BOUNDS = [str(round(bound * MICROSECONDS)) for bound in REQUEST_BUCKETS]
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(timezone.utc))
 
 
-def stored(traffic):
-    """Return the sample in which this is counted."""
-    buckets = {str(round(b * MICROSECONDS)): count for b, count in traffic.buckets.items()}
-    return {"Requests": traffic.requests, "Failures": traffic.failures, "Buckets": buckets}
+@st.composite
+def samples(draw):
+    """Make a sample: each request is within all bounds that it did not exceed."""
+    within = sorted(draw(COUNTS) for _ in BOUNDS)
+    counts = {"Requests": within[-1] + draw(COUNTS), "Failures": draw(COUNTS)}
+    return {**counts, "Within": dict(zip(BOUNDS, within, strict=True))}
 
 
 @given(MOMENTS)
@@ -31,45 +32,39 @@ def test_a_moment_is_in_the_interval_that_begins_at_a_fifth_minute(moment):
     assert interval_of(begin) == begin
 
 
-@given(TRAFFIC)
-def test_what_is_counted_is_read_again(traffic):
-    assert traffic_of([stored(traffic)]) == traffic
-
-
-@given(TRAFFIC, TRAFFIC)
+@given(samples(), samples())
 def test_samples_add_up(one, other):
-    both = traffic_of([stored(one), stored(other)])
-    assert both.requests == one.requests + other.requests
-    assert both.failures == one.failures + other.failures
-    for bound in REQUEST_BUCKETS:
-        expected = one.buckets.get(bound, 0) + other.buckets.get(bound, 0)
-        assert both.buckets.get(bound, 0) == expected
+    both = sum_of([one, other])
+    for name in ("Requests", "Failures"):
+        assert both[name] == one[name] + other[name]
+    for bound in BOUNDS:
+        assert both["Within"][bound] == one["Within"][bound] + other["Within"][bound]
 
 
 def test_a_sample_that_nobody_has_counted_in_is_no_traffic():
-    assert traffic_of([]) == traffic_of([{"_id": 1, "Online": 5}]) == Traffic(0, 0, {})
+    nothing = {"Requests": 0, "Failures": 0, "Within": {}}
+    assert sum_of([]) == sum_of([{"_id": 1, "Online": 5}]) == nothing
 
 
 @pytest.mark.parametrize(
     ("share", "bound"), [(0.5, 0.01), (0.9, 0.01), (0.91, 0.1), (0.95, 0.1), (0.96, None)]
 )
-def test_a_quantile_is_the_bound_below_which_so_many_were_answered(share, bound):
-    traffic = Traffic(100, 0, {0.1: 5, 0.01: 90})
+def test_a_quantile_is_the_bound_within_which_so_many_were_answered(share, bound):
     # Five took longer than the last bound.
-    assert quantile(traffic, share) == bound
+    sample = {"Requests": 100, "Within": {"100000": 95, "10000": 90}}
+    assert quantile(sample, share) == bound
 
 
-@given(TRAFFIC, st.floats(0.01, 1))
-def test_a_quantile_holds_its_share(traffic, share):
-    found = quantile(traffic, share)
+@given(samples(), st.floats(0.01, 1))
+def test_a_quantile_holds_its_share(sample, share):
+    found = quantile(sample, share)
     if found is not None:
-        below = sum(count for bound, count in traffic.buckets.items() if bound <= found)
-        assert below >= share * traffic.requests
+        assert sample["Within"][str(round(found * MICROSECONDS))] >= share * sample["Requests"]
 
 
 def test_where_there_was_no_request_there_is_no_quantile():
-    assert quantile(Traffic(0, 0, {}), 0.5) is None
-    assert quantile(Traffic(0, 0, {0.1: 0}), 0.5) is None
+    assert quantile({}, 0.5) is None
+    assert quantile({"Requests": 0, "Within": {"100000": 0}}, 0.5) is None
 
 
 def test_an_interval_divides_an_hour():

@@ -7,6 +7,7 @@ import random
 import sys
 import tempfile
 from datetime import datetime, timedelta, timezone
+from itertools import accumulate
 from pathlib import Path
 
 from PIL import Image
@@ -71,17 +72,17 @@ def sample_at(at, part, rng):
     online = round(8 + 44 * busy + rng.gauss(0, 1))
     requests = online * (28 + rng.gauss(0, 2.5))
     parts = [max(0, share + rng.gauss(0, share / 12)) for share in SHARES]
-    buckets = {
+    within = {
         str(round(bound * MICROSECONDS)): round(requests * part / sum(parts))
-        for bound, part in zip(REQUEST_BUCKETS, parts, strict=False)
+        for bound, part in zip(REQUEST_BUCKETS, accumulate(parts), strict=False)
     }
     changes = {name: round(busy * part / 8 * rng.random()) for name, part in OPERATIONS.items()}
     counted = {
         "ExpiresAt": at + KEPT,
         "Online": online,
-        "Requests": sum(buckets.values()),
+        "Requests": max(within.values()),
         "Failures": rng.choice((0, 0, 0, 0, 1, 3)),
-        "Buckets": buckets,
+        "Within": within,
         "Changes": {name: count for name, count in changes.items() if count},
     }
     # The service has begun the present one.
