@@ -153,13 +153,6 @@ def is_answered(action: Document) -> bool:
     return action["Done"] is not None or action["Error"] is not None
 
 
-def is_withdrawable(action: Document) -> bool:
-    """Tell whether a letter was not taken, or a restart not answered."""
-    if action["Kind"] == LETTER:
-        return action["Taken"] is None
-    return action["Kind"] == RESTART and not is_answered(action)
-
-
 def error_of(action: Document) -> str | None:
     """Return the reason that a game gave for refusing an action; None if there is none."""
     error: str | None = action["Error"]

@@ -32,13 +32,13 @@ from app.game.actions.domain import (
     ENDED,
     LETTER,
     LOOKED_WITHIN,
+    RESTART,
     ActionWithdrawn,
     AnsweredOtherwise,
     CannotWithdraw,
     NoGame,
     NotTaken,
     is_answered,
-    is_withdrawable,
     new_action,
     request_key,
     state_of,
@@ -172,7 +172,8 @@ class Actions:
             action = self.get(action_id)
             if state_of(action, self.now()) == "withdrawn":
                 return action
-            if not is_withdrawable(action):
+            is_open = action["Kind"] == RESTART and not is_answered(action)
+            if not (is_open or (action["Kind"] == LETTER and action["Taken"] is None)):
                 raise CannotWithdraw
             fields: Document = {"Withdrawn": self.now()}
             if action["Taken"] is None:

@@ -69,9 +69,7 @@ def restore_item(key: Lookup, args: Document) -> Applied:
             bags.write(bag)
         return players.write(decision)
 
-    moved: Moved = {lost["ItemId"]: lost["Quantity"]}
-    if bag and bags.is_filled(bag):
-        moved = FILLED_BAG
+    moved: Moved = FILLED_BAG if bag and bags.is_filled(bag) else GIVE_BACK.moves(answer)
     try:
         change = partial(players.once, where, give_back, meant)
         return spend(moved, change, partial(players.find_earlier, where, meant))
