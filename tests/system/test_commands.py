@@ -316,7 +316,7 @@ BAD_PLAYERS = [
 
 
 BAD_NOTES = [
-    ("x", "'Notes' must be a list of notes"),
+    ("x", "'Notes' must be a list"),
     ([{"Text": "x"}], "'Notes.0.Id' is required"),
     ([{**NOTE, "Colour": "red"}], "'Notes.0.Colour' is unknown"),
     ([{**NOTE, "Text": "x" * 2001}], "longer than maximum length 2000"),

@@ -10,7 +10,7 @@ from app.core.types import Document
 from app.http.api import Schema
 from app.http.fields import MESSAGES, Flag, Guid, Integer, List, Moment, Text
 from app.users import domain as users
-from app.users.notes import LONGEST_NOTE, MOST_NOTES
+from app.users.notes import LONGEST_NOTE
 
 
 def integers(length: int) -> List:
@@ -62,27 +62,6 @@ class NoteRecord(Schema):
     Name = Text(required=True)
     Text = Text(required=True, validate=validate.Length(max=LONGEST_NOTE))
     IsHidden = Flag()
-
-
-class NoteList(fields.Nested):
-    """A list of notes, loaded into the stored map from id to note."""
-
-    default_error_messages = {
-        **MESSAGES,
-        "type": "Must be a list of notes.",
-        "twice": "Must contain each note once.",
-    }
-
-    def __init__(self) -> None:
-        most = validate.Length(max=MOST_NOTES, error=f"Must contain at most {MOST_NOTES} notes.")
-        super().__init__(NoteRecord(many=True), validate=most)
-
-    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Document:
-        records = super()._deserialize(value, *args, **kwargs)
-        notes = {record.pop("Id"): record for record in records}
-        if len(notes) < len(records):
-            raise self.make_error("twice")
-        return notes
 
 
 class _Aliases(Schema):

@@ -32,7 +32,7 @@ from app.http.fields import (
     VariableValue,
 )
 from app.http.lists import OneOf
-from app.maintenance.transfer.fields import NoteList, PowerRecord, RecordMap, integers
+from app.maintenance.transfer.fields import NoteRecord, PowerRecord, RecordMap, integers
 from app.players import domain as players
 from app.players import spells
 from app.players.items import domain as items
@@ -41,6 +41,7 @@ from app.players.schemas import PlayerSchema
 from app.players.variables import domain as variables
 from app.storage.extended_json import from_json, to_json
 from app.users import domain as users
+from app.users.notes import MOST_NOTES
 
 # With this limit, clients can handle an answer with a hundred of them.
 LARGEST_OBJECT = 256 * 1024
@@ -76,7 +77,10 @@ class Record(Schema):
 class NamedRecord(Record):
     """A record with the name of a player or an account, and notes about it."""
 
-    Notes = NoteList()
+    Notes = List(
+        Nested(NoteRecord),
+        validate=validate.Length(max=MOST_NOTES, error=f"Must contain at most {MOST_NOTES} notes."),
+    )
 
     @validates("Name")
     def has_a_usable_name(self, value: str, data_key: str) -> None:
@@ -84,6 +88,16 @@ class NamedRecord(Record):
             players.check_name(value)
         except Invalid as error:
             raise ValidationError(str(error)) from None
+
+    @post_load
+    def loads_notes(self, data: Document, **_: Any) -> Document:
+        """Turn the list of notes into the stored map from id to note."""
+        if "Notes" in data:
+            notes = {note.pop("Id"): note for note in data["Notes"]}
+            if len(notes) < len(data["Notes"]):
+                raise ValidationError("Must contain each note once.", "Notes")
+            data["Notes"] = notes
+        return data
 
     def record(self, document: Document) -> Document:
         record = super().record(document)
