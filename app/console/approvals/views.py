@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from flask import Response
 
@@ -88,12 +88,10 @@ def approval_page(request_id: str) -> Response:
     return render("approvals/approval.html", request=shown, forms=forms_on(FORMS, target))
 
 
-def is_waiting(target: Target) -> Any:
-    return target.record["State"] == "waiting"
-
-
-def is_of_caller(target: Target) -> Any:
-    return target.record["By"]["UserId"] == guard.caller().id
+def is_open(target: Target, is_own: bool) -> bool:
+    """Tell whether a request waits, and is the caller's own, or somebody else's."""
+    by = target.record["By"]["UserId"]
+    return target.record["State"] == "waiting" and is_own == (by == guard.caller().id)
 
 
 def after_approval(approved: Applied, _: Submission, request_id: str) -> Response:
@@ -114,7 +112,7 @@ APPROVE = Form(
     api=f"{API}/approve",
     about="The change is made at once, if the result is still what you see here. A batch is then "
     "run by the person who asked, as its rows are planned.",
-    is_offered=lambda target: is_waiting(target) and not is_of_caller(target),
+    is_offered=partial(is_open, is_own=False),
     needs=(Permission.APPROVE,),
     asks_reason=False,
     is_sensitive=lambda request_id: kinds.is_sensitive(
@@ -144,7 +142,7 @@ FORMS = (
         "Withdraw",
         act=access.withdraw,
         api=f"{API}/withdraw",
-        is_offered=lambda target: is_waiting(target) and is_of_caller(target),
+        is_offered=partial(is_open, is_own=True),
         asks_reason=False,
         is_quiet=True,
         notice="withdrawn",

@@ -193,7 +193,7 @@ MESSAGE = Form(
     act=lambda key, args: ask("chat", find_player(key), args),
     api="POST /api/v1/chat/direct/<key>",
     needs=(KINDS["chat"].permission,),
-    about=lambda target: [f"Only {target.name} reads it. {KINDS['chat'].about}"],
+    about=f"Only this player reads it. {KINDS['chat'].about}",
     schema=ChatArgs(),
     asks_reason=False,
 )
@@ -211,10 +211,8 @@ SEND_LETTER = replace(
     name="letter",
     act=send_letter,
     api="POST /api/v1/players/<key>/letters",
-    about=lambda target: [
-        f"{target.name} gets it, with the item, when online. Until the game takes it, you can "
-        "withdraw it."
-    ],
+    about="The player gets it, with the item, when online. Until the game takes it, you can "
+    "withdraw it.",
     schema=LetterForm(),
     body=lambda sent: sent.args or {"Message": sent.value("Message"), "Items": []},
     asks_reason=True,
