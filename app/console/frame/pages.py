@@ -144,9 +144,9 @@ def short_number(value: int) -> str:
     """Return an abbreviated number that fits into a slot; the page also has the exact one."""
     if value < 10**7:
         return number(value)
-    # The power of a thousand: millions, billions or trillions.
-    power = min(len(str(value)) - 1, 12) // 3
-    letter, parts = {2: "M", 3: "B", 4: "T"}[power], value / 1000**power
+    sizes = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
+    size, letter = next(one for one in sizes if value >= one[0])
+    parts = value / size
     return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
 
 

@@ -132,7 +132,7 @@ def tables_of(moved: Sequence[Document], period: Period) -> list[Document]:
     tables: dict[str, dict[str, Document]] = {"person": {}, "key": {}, "item": {}}
     for one in moved:
         user, key, item = (one["_id"].get(name) for name in ("User", "Key", "Item"))
-        person = one["Name"] or user or "unknown"
+        person = str(one["Name"] or user or "unknown")
         parts = [("person", person, {"by": user})]
         if key:
             parts.append(("key", f"{key} ({person})", {"by": user, "key": key}))
