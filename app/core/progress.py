@@ -13,6 +13,10 @@ import click
 def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
     """Yield a function that advances the progress by a number of steps."""
     with click.progressbar(
-        length=length, label=label, file=sys.stderr, update_min_steps=100
+        length=length,
+        label=label,
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+        update_min_steps=100,
     ) as bar:
         yield bar.update
