@@ -22,7 +22,7 @@ from app.console.report.views import MOVES
 from app.core.errors import Invalid, QuartermasterError
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
-from app.core.permissions import NAMES, RIGHTS, Permission, role_names
+from app.core.permissions import NAMES, RIGHTS, Permission, Rights, lacking, role_names
 from app.core.texts import count_text
 from app.core.types import Document, value_at
 from app.history.reports import store as reports
@@ -167,7 +167,8 @@ def why_role_is_closed(name: str) -> str:
 
 
 def why_permission_is_closed(name: str) -> str:
-    return "" if guard.caller().may(NAMES[name]) else "You do not have it yourself."
+    lacks = lacking(guard.caller().rights, Rights(frozenset({NAMES[name]})))
+    return "You do not have it yourself." if lacks else ""
 
 
 def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
