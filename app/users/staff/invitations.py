@@ -35,15 +35,16 @@ def invite(_: Any, args: Document, intent: Intent) -> Applied:
     """Mail an invitation, and then add the account: if the mail fails, there is no account."""
     invited = new_invitation(intent)
     key = Lookup.parse(invited[0])
-    if earlier := users.find_earlier(key, intent):
-        return earlier
-    mail_invitation(args, invited)
-    try:
-        return add_invited(args, intent, invited)
-    except (NameTaken, EmailTaken):
-        if earlier := users.find_earlier(key, intent):
-            return earlier
-        raise
+    applied = users.find_earlier(key, intent)
+    if applied is None:
+        mail_invitation(args, invited)
+        try:
+            applied = add_invited(args, intent, invited)
+        except (NameTaken, EmailTaken):
+            applied = users.find_earlier(key, intent)
+            if applied is None:
+                raise
+    return applied._replace(answer=domain.public_staff(users.get(key)))
 
 
 def new_invitation(intent: Intent) -> tuple[str, str]:
@@ -87,7 +88,8 @@ def invite_again(key: Lookup, intent: Intent) -> Applied:
     if user["PasswordHash"] is not None:
         # Its owner has accepted the invitation.
         raise Conflict("This account has a password already. Mail a reset code instead.")
-    return accounts.mail_reset_code(key, {}, intent, INVITATION)
+    applied = accounts.mail_reset_code(key, {}, intent, INVITATION)
+    return applied._replace(answer=domain.public_staff(users.get(key)))
 
 
 def accept(invitation: str, sha256: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from flask import Response
 
 from app.auth.callers import NotPeer
-from app.auth.execution import change_route, execute
+from app.auth.execution import change_route
 from app.auth.views import read_route
 from app.core.errors import EmailTaken, NameTaken, NotFound
 from app.core.naming import Lookup
 from app.core.permissions import RIGHTS
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.intents import change_response, intent
+from app.http.intents import answer, intent
 from app.users.mail import INVITATION, MailNotConfigured
 from app.users.staff.domain import (
     LastAdministrator,
@@ -41,7 +41,6 @@ from app.users.staff.schemas import (
     StaffSchema,
 )
 from app.users.staff.store import roles, staff
-from app.users.store import users
 
 of_roles = Blueprint("Roles", __name__, url_prefix="/api/v1/roles", group="Staff")
 of_staff = Blueprint(
@@ -79,7 +78,7 @@ def list_all_staff() -> Document:
     return {"Values": [*map(public_staff, staff.walk("Name", *RIGHTS))]}
 
 
-@change_route(
+change_route(
     of_staff,
     INVITE,
     "",
@@ -88,16 +87,13 @@ def list_all_staff() -> Document:
     EmailTaken("newcomer@example.com"),
     NO_MAIL,
     LACKING,
-)
-def invite_staff(args: Document) -> Response:
-    """Invite a colleague
+    view="invite_staff",
+    about="""Invite a colleague
 
     Makes an account with these roles and without a password, and mails a link to choose one. The
     link works once, for seven days. If the mail cannot be sent, no account is made.
-    """
-    applied = execute(INVITE, None, args)
-    id_ = (applied.entry or {})["Subject"]["Id"]
-    return change_response(applied, public_staff(users.get(Lookup.parse(id_))))
+    """,
+)
 
 
 @change_route(
@@ -108,8 +104,7 @@ def invite_staff_again(key: Lookup) -> Response:
 
     To somebody who has not chosen a password yet. The former link stops working.
     """
-    applied = invite_again(key, intent(INVITE))
-    return change_response(applied, public_staff(users.get(key)))
+    return answer(invite_again(key, intent(INVITE)))
 
 
 change_route(
