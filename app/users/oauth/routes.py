@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from email.utils import formatdate
 from functools import partial
+from typing import Any
 
 from flask import Response, request
 
@@ -154,17 +155,15 @@ def revoke_token(account: Lookup, token_id: str) -> Document:
 
 
 @blp.errorhandler(TokenRefused)
-def answer_refusal(error: TokenRefused) -> Response:
+def answer_refusal(error: TokenRefused, **more: Any) -> Response:
     tracing.note(error=error.code)
     status = 403 if error.code == "access_denied" else 400
-    return json_response(refusal(error), status, {"Cache-Control": "no-store"})
+    return json_response({**more, **refusal(error)}, status, {"Cache-Control": "no-store"})
 
 
 @blp.errorhandler(Invalid)
 def answer_invalid(error: Invalid) -> Response:
     if request.method != "POST":
         return answer(error)
-    tracing.note(error="invalid_request")
     body = body_of(error)
-    said = {**body, **refusal(TokenRefused("invalid_request", body["Message"]))}
-    return json_response(said, 400, {"Cache-Control": "no-store"})
+    return answer_refusal(TokenRefused("invalid_request", body["Message"]), **body)
