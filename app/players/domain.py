@@ -183,7 +183,10 @@ def set_level(player: Document, *, level: int) -> Change:
 
 
 def restore_fields(
-    player: Document, *, changes: list[Document], changed: type[Conflict] = CharacterChanged
+    player: Document,
+    *,
+    changes: list[Document],
+    changed: Callable[[str], Conflict] = CharacterChanged,
 ) -> Change:
     """Restore the former values of fields, or of keys of maps, if none has changed since."""
     fields: Document = {}

@@ -6,6 +6,7 @@ refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -98,9 +99,9 @@ def undo(
 
 def quantities(changes: list[Document]) -> dict[str, int]:
     """Return by item the quantity that the changes moved in either direction."""
-    moved: dict[str, int] = {}
+    moved = Counter[str]()
     for move in moves_of(changes):
-        moved[move.item] = moved.get(move.item, 0) + abs(move.quantity)
+        moved[move.item] += abs(move.quantity)
     return moved
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.core.changes import Change, is_same_value, restored
+from app.core.changes import Change
 from app.core.errors import Conflict
 from app.core.types import Document, whole
+from app.players.domain import restore_fields
 
 # The type of global variables, and the fields that a change reads.
 GLOBAL = "servervariable"
@@ -79,8 +80,6 @@ def assign_global(variable: Document, *, variable_id: str, value: Value) -> Chan
 
 def undo_global(variable: Document, *, changes: list[Document]) -> Change:
     """Restore the former value of a global variable, if it has not changed since."""
-    (change,) = changes
-    if not is_same_value(variable.get("Value"), change["After"]):
-        raise ChangedSince(variable["_id"])
     # A variable that was never set accepts a value of either type.
-    return Change({"Value": restored(change)}, None)
+    error = ChangedSince(variable["_id"])
+    return restore_fields(variable, changes=changes, changed=lambda _: error)
