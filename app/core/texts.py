@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -22,10 +23,7 @@ def name_of(id_: Any, names: Names) -> str:
 
 
 class Sentences(string.Formatter):
-    """Fills in the sentences of operations; a missing value, as after an erasure, is left out."""
-
-    def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        return kwargs.get(str(key))
+    """Fills in the sentences of operations."""
 
     def format_field(self, value: Any, spec: str) -> str:
         """Format a value for pages; a spec makes it a number of days, or is itself the text."""
@@ -39,8 +37,12 @@ class Sentences(string.Formatter):
 
 
 def sentence(template: str, **values: Any) -> str:
-    """Return the sentence of an operation with these values."""
-    return " ".join(Sentences().format(template, **values).split())
+    """Return the sentence of an operation with these values.
+
+    A missing one, as after an erasure, is left out.
+    """
+    filled = Sentences().vformat(template, (), defaultdict(lambda: None, values))
+    return " ".join(filled.split())
 
 
 def short_text(value: Any) -> str:
