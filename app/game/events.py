@@ -65,12 +65,6 @@ LIST_NAME = b"events "
 MOST_READ = 2000
 
 
-def end() -> bytes:
-    """Return the cursor for a reader who wants only new entries."""
-    last = last_event(storage.db)
-    return _cursor(Place(last["_id"], len(last["Entries"]), last["Stamp"]))
-
-
 def read(cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
     """Return some entries about some kinds of documents after a cursor, the oldest first.
 
@@ -117,5 +111,7 @@ def list_events(args: Document) -> Response:
     """
     after = args.get("after", "")
     if after == NOW:
-        return cursor_response(CursorPage([], end()))
+        last = last_event(storage.db)
+        end = Place(last["_id"], len(last["Entries"]), last["Stamp"])
+        return cursor_response(CursorPage([], _cursor(end)))
     return cursor_response(read(cursors.read(after), page_size(args), visible_kinds()))

@@ -36,7 +36,6 @@ from app.game.actions.domain import (
     RESTART,
     TAKEN_WITHIN,
     WITHDRAWABLE,
-    is_looking,
 )
 from app.game.actions.schemas import (
     ActionListArgs,
@@ -125,7 +124,7 @@ def servers() -> list[Document]:
         {
             "Name": game["_id"],
             "At": game["LookedAt"],
-            "IsLooking": is_looking(game["LookedAt"], now),
+            "IsLooking": abs(now - game["LookedAt"]) <= LOOKED_WITHIN,
         }
         for game in actions.games()
     ]

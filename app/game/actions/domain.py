@@ -172,14 +172,6 @@ def public_action(action: Document, now: datetime) -> Document:
     }
 
 
-def is_looking(looked_at: datetime, now: datetime) -> bool:
-    """Tell whether a game that last polled for actions at this time counts as running.
-
-    A time in the future comes from a wrong clock, and would count for too long.
-    """
-    return abs(now - looked_at) <= LOOKED_WITHIN
-
-
 def done_sentence(action: Document) -> str:
     """Return the answer of the API when an action is done; it names the character."""
     subject = action["Subject"]

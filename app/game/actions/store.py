@@ -189,7 +189,10 @@ class Actions:
         return [*map(GAMES.readable, found)]
 
     def is_game_looking(self) -> bool:
-        """Tell whether a game has polled for actions recently."""
+        """Tell whether a game has polled for actions recently.
+
+        A time in the future comes from a wrong clock, and would count for too long.
+        """
         now = self.now()
         recently = {"$gte": now - LOOKED_WITHIN, "$lte": now + LOOKED_WITHIN}
         return self._games.find_one({"LookedAt": recently}, ["_id"]) is not None

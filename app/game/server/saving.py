@@ -128,7 +128,7 @@ def _checked(record: PlayerRecord, player_id: str, values: Document) -> Document
     if fields.pop("Id", player_id) != player_id:
         raise InvalidField("Id", "Must match the id in the path.")
     for name, value in fields.items():
-        if _has_operators([value]):
+        if _has_operators(value):
             raise InvalidField(name, "Contains a name that begins with a dollar sign.")
         _encode(name, value)
     # The contents of a bag in two slots would exist twice.
@@ -158,16 +158,11 @@ def _encode(name: str, value: Any) -> bytes:
         raise InvalidField(name, fault) from None
 
 
-def _has_operators(values: list[Any]) -> bool:
+def _has_operators(value: Any) -> bool:
     """Tell whether a nested map has a key that not every MongoDB operation accepts.
 
     Extended JSON, such as {"$date": "..."}, is already converted.
     """
-    for value in values:
-        if isinstance(value, dict):
-            if any(name.startswith("$") for name in value):
-                return True
-            value = list(value.values())
-        if isinstance(value, list) and _has_operators(value):
-            return True
-    return False
+    if isinstance(value, dict):
+        return any(name.startswith("$") or _has_operators(held) for name, held in value.items())
+    return isinstance(value, list) and any(map(_has_operators, value))
