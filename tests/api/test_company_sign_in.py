@@ -17,7 +17,7 @@ import requests
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from app.cli.accounts import user as user_command
+from app.cli.intents import run as run_command
 from app.cli.staff import staff
 from app.console.session import sign_in as sign_in_views
 from app.core.permissions import Role
@@ -413,7 +413,7 @@ def test_groups_do_not_remove_the_last_administrator(
 def test_another_link_ends_the_sign_ins_of_the_former_person(app, browser, db, anna):
     sign_in(browser)
     assert is_signed_in(browser)
-    done = app.test_cli_runner().invoke(user_command, ["unlink", anna["Name"]])
+    done = app.test_cli_runner().invoke(run_command, ["unlink-company-account", anna["Name"]])
     assert done.exit_code == 0, done.output
     assert not is_signed_in(browser)
 

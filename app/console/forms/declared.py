@@ -90,10 +90,6 @@ class Field:
     only_with: tuple[str, ...] = ()
 
     @property
-    def suggests(self) -> str:
-        return self.suggest or self.object_type
-
-    @property
     def sample(self) -> str:
         """Return a placeholder for the curl command before anything is typed."""
         is_named = self.object_type or self.type == "number"
@@ -107,14 +103,16 @@ class Field:
         if type_ != "hidden" and isinstance(argument, Integer | Flag):
             type_ = "number" if isinstance(argument, Integer) else "check"
         object_type = self.object_type or about.get("object_type", "")
+        suggest = self.suggest or object_type
         is_required = argument is None or argument.required
         return replace(
             self,
             argument=(argument.name or "") if argument else self.name,
             type=type_,
-            html=(NAMED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
+            html=(NAMED if suggest else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,
             object_type=object_type,
+            suggest=suggest,
             is_list=isinstance(argument, List),
         )
 
