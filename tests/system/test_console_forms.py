@@ -10,15 +10,22 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 
 from app.maintenance.demo.catalogue import guid
+from tests.factories import make_object
 from tests.game import look
 from tests.system.conftest import with_scripts
 from tests.system.console import Demo
 
-# What nobody has, or knows, before a test gives or teaches it.
+# What nobody has before a test gives it.
 TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
 NUMBERS = range(100, 200)
 PLAYERS = (Demo("player", number) for number in NUMBERS)
 USERS = (Demo("user", number) for number in itertools.count(10))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tonic(demo):
+    """Add an item that nobody has: players of the demo world have all of its others."""
+    demo.db.objects.insert_one(make_object(Id=TONIC_ID, Name=TONIC))
 
 
 @pytest.fixture
