@@ -67,7 +67,7 @@ def leader(uri):
         process.wait()
 
 
-def logged(storage, place):
+def entries_in_log(storage, place):
     """Return the ids of all entries after a place, each with its place, as /api/v1/events does."""
     return storage.transactions.run(lambda: list(entries_after(storage.db, place)))
 
@@ -85,7 +85,7 @@ class Follower(threading.Thread):
     def run(self):
         while not self.is_done.wait(0.03):
             with suppress(PyMongoError):
-                for entry_id, place in logged(self._storage, self.place):
+                for entry_id, place in entries_in_log(self._storage, self.place):
                     self.place = place
                     self.doubles += entry_id in self.seen
                     self.seen[entry_id] = time.monotonic()
@@ -231,12 +231,12 @@ def test_db_init_logs_what_a_torn_backup_lacks(storage, start):
     lease = {"Number": 7, "Start": {"start_at_operation_time": Timestamp(2**32 - 1, 1)}}
     storage.db.locks.replace_one({"_id": "events"}, {"By": "", "Until": past, **lease}, True)
     Feed(storage).catch_up()
-    assert [id_ for id_, _ in logged(storage, place)] == ids[1:]
+    assert [id_ for id_, _ in entries_in_log(storage, place)] == ids[1:]
     start()
     later = make_entry(make_player(), At=datetime.now(timezone.utc))
     time.sleep(2)
     storage.db.history.insert_one(later)
-    wait_until(lambda: later["_id"] in [id_ for id_, _ in logged(storage, place)])
+    wait_until(lambda: later["_id"] in [id_ for id_, _ in entries_in_log(storage, place)])
 
 
 @pytest.mark.parametrize("lost", ["too old", "of another collection", "invalid", "absent"])
@@ -273,7 +273,7 @@ def test_a_token_that_cannot_be_resumed_loses_and_doubles_nothing(
     start()
     with traffic(storage, ids) as (_, followers):
         waited_for_more(followers)
-    assert [id_ for id_, _ in logged(storage, place)] == [*followers[0].seen][3:]
+    assert [id_ for id_, _ in entries_in_log(storage, place)] == [*followers[0].seen][3:]
     assert ("begin a new stream" in caplog.text) == (lost != "absent")
 
 
