@@ -8,8 +8,6 @@ from typing import Any
 
 from app.auth.spending import OverBudget, require_no_approval, spend
 from app.auth.views import View, read_route
-from app.catalogue.domain import NotInCatalogue
-from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent
 from app.core.errors import QuartermasterError
 from app.core.operations import Key, Operation, Route
@@ -37,8 +35,7 @@ def make(operation: Operation, key: Key, args: Document, meant: Intent) -> Appli
     key = args.get("Name") if key is None else key
     if operation.run:
         return operation.run(key, args, meant)
-    checked = known_objects.checked(operation, args, operation.prepare_change(args), meant)
-    applied: Applied = operation.store.change(key, *checked)
+    applied: Applied = operation.store.change(key, *operation.prepare_change(args, meant))
     return applied
 
 
@@ -47,8 +44,7 @@ def preview(operation: Operation, key: Key, args: Document) -> Document:
     meant = previewed_intent(operation, args)
     if operation.run:
         return operation.run(key, args, meant).entry or {}
-    prepared = operation.prepare_change(args)
-    return operation.store.preview(key, *known_objects.checked(operation, args, prepared, meant))
+    return operation.store.preview(key, *operation.prepare_change(args, meant))
 
 
 def change_route(
@@ -75,8 +71,8 @@ def change_route(
         operation.routes[view.__name__] = Route(method, f"{blueprint.url_prefix}{path}")
         view = blueprint.sends("X-History-Id")(view)
         view = blueprint.idempotent(view) if operation.takes_key else view
-        view = blueprint.sends("Warning")(view) if operation.needs_object else view
-        refuses = (*refusals, *_own_refusals(operation))
+        view = blueprint.sends("Warning")(view) if operation.in_catalogue else view
+        refuses = (*refusals, OVER_BUDGET) if operation.counts_items else refusals
         # All else is declared as for a view without an operation.
         return read_route(
             blueprint, path, schema, *needs, args=body, method=method, refuses=refuses, **options
@@ -89,12 +85,3 @@ def change_route(
         respond.__name__, respond.__doc__ = view, about
         decorator(respond)
     return decorator
-
-
-def _own_refusals(operation: Operation) -> list[QuartermasterError]:
-    """Return examples of the errors that follow from an operation's declaration."""
-    found: list[QuartermasterError] = []
-    if name := operation.needs_object:
-        declared = operation.arguments.fields[name].metadata
-        found.append(NotInCatalogue(declared["object_type"], declared["example"]))
-    return [*found, OVER_BUDGET] if operation.counts_items else found

@@ -18,7 +18,6 @@ from app.auth.spending import Allowance, NeedsApproval, OverBudget, OverLimit, g
 from app.batches.access import executor, require_run
 from app.batches.domain import refusal_text, row_arguments, row_key
 from app.batches.store import batches
-from app.catalogue.store import known_objects
 from app.core.changes import Applied, Intent, Origin
 from app.core.errors import (
     Conflict,
@@ -281,9 +280,8 @@ def change_of(row: Document, entries: Mapping[str, Document], origin: Origin) ->
     if row["Operation"] != UNDO.name:
         operation = batch_operations()[row["Operation"]]
         _note_items(row, operation.moves(arguments))
-        prepared = operation.prepare_change(arguments, in_batch=True)
-        checked = known_objects.checked(operation, arguments, prepared, meant)
-        return Wanted(row["Subject"]["Id"], *checked)
+        prepared = operation.prepare_change(arguments, meant, in_batch=True)
+        return Wanted(row["Subject"]["Id"], *prepared)
     entry = entries.get(arguments["id"])
     if entry is None:
         raise NotFound("entry of history", arguments["id"])
@@ -292,7 +290,7 @@ def change_of(row: Document, entries: Mapping[str, Document], origin: Origin) ->
     inverse = inverse_of(entry)
     _note_items(row, inverse.moves(entry["Changes"]))
     if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
-        return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant), meant)
+        return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant))
     return Alone(entry, meant)
 
 

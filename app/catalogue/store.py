@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, NoReturn
 from cachetools import TTLCache, cached
 
 from app.catalogue.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, public_object
-from app.core.changes import Intent, Rule
 from app.core.errors import NotFound, QuartermasterError
 from app.core.naming import name_key
-from app.core.operations import Operation, Prepared
+from app.core.operations import Prepared
 from app.core.paging import Page, Window, map_page
 from app.core.services import current
 from app.core.types import Document
@@ -112,24 +111,18 @@ class KnownObjects:
         where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
         return self._objects.find_one(where, ["StackLimit"])
 
-    def checked(
-        self, operation: Operation, arguments: Document, prepared: Prepared, intent: Intent
-    ) -> tuple[tuple[str, ...], Rule, Intent]:
+    def checked(self, type_: str, id_: str, prepared: Prepared) -> Prepared:
         """Return a change, with a warning if the catalogue lacks the object that it gives.
 
         With strict settings, such a change is refused instead. If the catalogue has no object of
         the type, it was not imported, and there is no warning.
         """
-        name = operation.needs_object
-        if name is None:
-            return *prepared, intent
-        type_, id_ = operation.object_types[name], arguments[name]
         if self.find(type_, id_) or not self.find(type_):
-            return *prepared, intent
+            return prepared
         missing = NotInCatalogue(type_, id_)
         if self._is_strict:
-            return prepared.reads, partial(_refuse, missing), intent
-        return *prepared, intent._replace(warning=str(missing))
+            return prepared._replace(rule=partial(_refuse, missing))
+        return prepared._replace(intent=prepared.intent._replace(warning=str(missing)))
 
 
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
@@ -141,3 +134,12 @@ objects = current(Objects)
 
 
 known_objects = current(KnownObjects)
+
+
+def in_catalogue(type_: str, argument: str) -> Callable[[Document, Prepared], Prepared]:
+    """Return the check of an operation that gives the object in an argument."""
+
+    def check(args: Document, prepared: Prepared) -> Prepared:
+        return known_objects.checked(type_, args[argument], prepared)
+
+    return check

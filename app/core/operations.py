@@ -29,13 +29,15 @@ class IncompleteOperation(Exception):
 
 
 class Prepared(NamedTuple):
-    """A change that is ready to be made: the fields that it reads, and its rule."""
+    """A change that is ready to be made: the fields that it reads, its rule, and its intent."""
 
     reads: tuple[str, ...]
     rule: Rule
+    intent: Intent
 
 
-Prepare = Callable[[Document], Prepared]
+ReadsAndRule = tuple[tuple[str, ...], Rule]
+Prepare = Callable[[Document], ReadsAndRule]
 Key = Any
 # Executes an operation on the document with a key, with its arguments and for an intent.
 Run = Callable[[Key, Document, Intent], Applied]
@@ -87,7 +89,7 @@ class Inverse:
         rule = partial(self.rule, changes=changes)
         if self.takes_partial:
             rule = partial(rule, is_partial=bool(intent.arguments.get("Partial")))
-        return Prepared(self.reads or self.fields, rule)
+        return Prepared(self.reads or self.fields, rule, intent)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +114,7 @@ class BatchRow(NamedTuple):
     # Set if a batch prepares the change differently from a single request.
     prepare: Prepare | None = None
     # The label in the console's form for a list of players; empty: not offered there.
-    # The form has the fields of the operation's own form in app/console/players/forms.py.
+    # The form has the fields of the operation's own form in app/console/players/views.py.
     label: str = ""
 
 
@@ -157,8 +159,8 @@ class Operation:
     batch: BatchRow | None = None
     # The notice of the page after the change; it may also contain {whom} and {lines}.
     notice: str = NOTICE
-    # The argument that names an object which should be in the catalogue.
-    needs_object: str | None = None
+    # Adds a warning, or a refusal, to a change whose object is not in the catalogue.
+    in_catalogue: Callable[[Document, Prepared], Prepared] | None = None
     # Whether its routes accept an Idempotency-Key; forms in the console always send one.
     takes_key: bool = True
     # The rule of QM_APPROVAL that may require a second person for it; empty: none does.
@@ -177,13 +179,16 @@ class Operation:
             )
         _DECLARED[self.name, self.subject] = self
 
-    def prepare_change(self, args: Document, in_batch: bool = False) -> Prepared:
+    def prepare_change(self, args: Document, intent: Intent, in_batch: bool = False) -> Prepared:
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare
         if prepare:
-            return prepare(args)
-        if self.rule is None:
+            reads, rule = prepare(args)
+        elif self.rule:
+            reads, rule = self.reads, partial(self.rule, **args)
+        else:
             raise IncompleteOperation(f"The operation '{self.name}' has no rule.")
-        return Prepared(self.reads, partial(self.rule, **args))
+        prepared = Prepared(reads, rule, intent)
+        return self.in_catalogue(args, prepared) if self.in_catalogue else prepared
 
     @property
     def changes_one(self) -> bool:

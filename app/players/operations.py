@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.catalogue.store import objects
+from app.catalogue.store import in_catalogue, objects
 from app.core.changes import Applied, Change, Intent
 from app.core.naming import Lookup
 from app.core.operations import (
@@ -12,7 +12,7 @@ from app.core.operations import (
     Inverse,
     Operation,
     OwnInverse,
-    Prepared,
+    ReadsAndRule,
     UnknownItems,
     no_items,
 )
@@ -36,9 +36,9 @@ from app.players.schemas import (
 from app.players.store import players
 
 
-def prepare_rename(args: Document) -> Prepared:
+def prepare_rename(args: Document) -> ReadsAndRule:
     require_name(args["Name"], setting)
-    return Prepared(NAME_FIELDS, partial(rename, name=args["Name"]))
+    return NAME_FIELDS, partial(rename, name=args["Name"])
 
 
 def delete(key: Lookup, _: Document, intent: Intent) -> Applied:
@@ -119,5 +119,5 @@ SET_CLASS = player_change(
     reads=CLASS,
     rule=set_class,
     inverse=Inverse(fields=CLASS, rule=restore_fields),
-    needs_object="class_id",
+    in_catalogue=in_catalogue("class", "class_id"),
 )

@@ -8,12 +8,13 @@ from flask import Response
 
 from app.auth.execution import change_route
 from app.auth.views import read_route
+from app.catalogue.domain import NotInCatalogue
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 from app.http.api import Blueprint
-from app.http.examples import PLAYER
+from app.http.examples import CLASS, PLAYER
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.players.domain import PlayerNameTaken, PlayerOnline, ranks
@@ -156,6 +157,7 @@ change_route(
     SET_CLASS,
     "/<player:key>/class",
     ClassSchema,
+    NotInCatalogue("class", CLASS),
     view="set_player_class",
     about="""Set a player's class
 

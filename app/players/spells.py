@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from app.auth.execution import change_route
 from app.auth.views import read_route
+from app.catalogue.domain import NotInCatalogue
+from app.catalogue.store import in_catalogue
 from app.core.changes import Change
 from app.core.errors import Conflict
 from app.core.naming import Lookup
@@ -106,7 +108,7 @@ TEACH = player_change(
     reads=READS,
     rule=teach_spell,
     inverse=UNDO_SPELLS,
-    needs_object="spellid",
+    in_catalogue=in_catalogue("spell", "spellid"),
     batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
     notice="Taught {whom} {SpellId}.",
 )
@@ -140,6 +142,7 @@ change_route(
     SpellSchema,
     SpellKnown(SPELL),
     NoSpellSlot(35),
+    NotInCatalogue("spell", SPELL),
     view="teach_spell",
     about="""Teach a player a spell
 

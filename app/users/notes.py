@@ -19,7 +19,7 @@ from app.auth.views import read_route
 from app.core.changes import Applied, Change, changed_at
 from app.core.errors import Conflict
 from app.core.naming import Lookup
-from app.core.operations import Inverse, Operation, Prepared, no_items
+from app.core.operations import Inverse, Operation, ReadsAndRule, no_items
 from app.core.permissions import Need, Permission
 from app.core.types import Document
 from app.http.api import Blueprint, Schema
@@ -104,10 +104,10 @@ class NoteArgs(Schema):
     )
 
 
-def prepare_note(args: Document) -> Prepared:
+def prepare_note(args: Document) -> ReadsAndRule:
     caller, at = guard.caller(), changed_at(users.now(), None)
     note = {"At": at, "UserId": caller.id, "Name": caller.name, "Text": args["Text"].strip()}
-    return Prepared(("Notes",), partial(write, note_id=str(uuid.uuid4()), note=note))
+    return ("Notes",), partial(write, note_id=str(uuid.uuid4()), note=note)
 
 
 def _operation(subject: str, store: Any, *needs: Need) -> Operation:

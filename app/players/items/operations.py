@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from app.catalogue.store import in_catalogue
 from app.core.changes import Change
-from app.core.operations import BatchRow, Inverse, Operation, OwnInverse, Prepared
+from app.core.operations import BatchRow, Inverse, Operation, OwnInverse, ReadsAndRule
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.players.items.domain import CONTAINERS, FILLED_BAG, bag_of, give, receive, take
@@ -36,12 +37,12 @@ def give_item(player: Document, **args: Any) -> Change:
     return give(player, **args, limits=catalogue.limits(args["itemid"]))
 
 
-def prepare_batch_give(args: Document) -> Prepared:
+def prepare_batch_give(args: Document) -> ReadsAndRule:
     """Return the give of a batch row: it reads the bank, which is large, only for an overflow."""
     bank = args["bankoverflow"]
     held = {"ItemId": args["itemid"], "Quantity": args["quantity"]}
     rule = partial(receive, held=[held], bankoverflow=bank, limits_of=catalogue.limits)
-    return Prepared(CONTAINERS if bank else ("Inventory",), rule)
+    return CONTAINERS if bank else ("Inventory",), rule
 
 
 def take_item(player: Document, **args: Any) -> Change:
@@ -71,7 +72,7 @@ GIVE = Operation(
     rule=give_item,
     inverse=UNDO_MOVES,
     moves=moved,
-    needs_object="itemid",
+    in_catalogue=in_catalogue("item", "itemid"),
     batch=BatchRow(
         order="Give {Quantity} × {ItemId}{BankOverflow:, the rest to the bank}",
         orders="Give {count} × {object}{in_all} to {whom}",

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.auth.execution import change_route
 from app.auth.views import read_route
+from app.catalogue.domain import NotInCatalogue
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.permissions import Permission
@@ -75,6 +76,7 @@ change_route(
     GivenSchema,
     no_room(ITEM, 5, 2, bank=False),
     no_room(ITEM, 5, 2, bank=True),
+    NotInCatalogue("item", ITEM),
     view="give_item",
     about="""Give an item to a player
 
