@@ -582,8 +582,7 @@ def test_the_service_answers_as_the_release_did(db, older, clerk, name):
         assert agrees(comparable(answer.json), comparable(former)), path
     after = ""
     for page in answers["History"]:
-        # Cursors of history, unlike those of events, were never valid beyond the next release.
-        after = page["After"] if name == LAST else after
+        # Cursors of history, unlike those of events, are not valid beyond the next release.
         answer = call("GET", f"history?pageSize=40&after={after}").json
         after = answer["Next"]
         assert [entry["Id"] for entry in answer["Values"]] == [e["Id"] for e in page["Values"]]
