@@ -562,7 +562,6 @@ def test_a_token_needs_the_role_and_then_works(quartermaster, make_app):
     quartermaster("api", "grant", "Ann", "api")
     printed = quartermaster("token", "Ann")
     token = printed.stdout.strip()
-    assert "made an access token of Ann" in printed.stderr
     assert token not in printed.stderr
     headers = {"Authorization": f"Bearer {token}"}
     client = make_app(config.load()).test_client()
@@ -629,7 +628,7 @@ def test_an_operation_is_run_once_with_its_key_and_refused_by_a_sentence(quarter
     assert (other.exit_code, "Idempotency-Key" in other.stderr) == (1, True)
     for code, wrong, sentence in (
         (1, ("give", "aladric", f"itemid={item}", "quantity=many"), "must be a whole number"),
-        (1, ("give", "aladric", f"itemid={item}", "quantity=1", "bankover=true"), "did you mean"),
+        (1, ("give", "aladric", f"itemid={item}", "quantity=1", "bankover=true"), "is unknown"),
         (1, ("take", "aladric", f"itemid={item}", "quantity=99"), "The inventory holds 5"),
         (1, ("give", "nobody", f"itemid={item}", "quantity=1"), "No player with name 'nobody'."),
         (2, ("fly", "aladric"), "'give'"),
