@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import product
 
 import pytest
@@ -311,10 +312,12 @@ REPEATED = [
 
 
 @pytest.mark.parametrize(("path", "body", "status"), REPEATED)
-def test_a_repeated_request_is_answered_by_any_name(
-    db, post, impatient, player, user, path, body, status
+def test_a_repeated_request_reaches_the_same_subject_by_any_name(
+    db, post, impatient, world, player, user, path, body, status
 ):
-    kind, about = ("users", user) if path.startswith("users") else ("players", player)
+    kind, about, add = ("players", player, world.add_player)
+    if path.startswith("users"):
+        kind, about, add = ("users", user, partial(world.add_user, Email="other@example.com"))
     by_name, by_id = (path.format(about[field]) for field in ("Name", "_id"))
     look(db)
     first = post(by_name, body, status, Idempotency_Key="same")
@@ -322,6 +325,8 @@ def test_a_repeated_request_is_answered_by_any_name(
     renamed = {"$set": {"Name": "Renamed", "NameKey": "renamed"}}
     db[kind].update_one({"_id": about["_id"]}, renamed)
     again.append(post(path.format("Renamed"), body, status, Idempotency_Key="same"))
+    add(Name=about["Name"].upper())
+    again.append(post(by_name, body, status, Idempotency_Key="same"))
     for one in again:
         assert (one.json, one.headers["Idempotency-Replayed"]) == (first.json, "true")
     assert db.actions.count_documents({}) == 1

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from app.core.changes import Intent
 from app.core.errors import Conflict, Unavailable
+from app.core.naming import name_key
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 
@@ -136,6 +137,13 @@ def request_key(subject: Document, intent: Intent) -> str:
     A message to everybody has no subject, so its key is unique within the caller's account.
     """
     return f"{intent.key} {subject['Kind']} {subject['Id'] or intent.origin.user_id}"
+
+
+def same_name(one: Document, other: Document) -> bool:
+    """Tell whether two subjects have the same name; maps have none."""
+    return None not in (one["Name"], other["Name"]) and bool(
+        name_key(one["Name"]) == name_key(other["Name"])
+    )
 
 
 def state_of(action: Document, now: datetime) -> str:

@@ -10,6 +10,7 @@ one transaction that also notes so in the letter, as soon as there is room.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,7 @@ from app.game.actions.domain import (
     is_answered,
     new_action,
     request_key,
+    same_name,
     state_of,
 )
 from app.players.domain import SLOT
@@ -150,17 +152,31 @@ class Actions:
         return self._transactions.run(step, "action", intent.key is not None)
 
     def find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
-        """Return the action of the same request from before; None if it is new."""
+        """Return the action of the same request from before; None if it is new.
+
+        A retry that names its subject must not reach somebody else who has that name by now.
+        """
         if intent.key is None:
             return None
-        where = {"RequestKey": request_key(subject, intent)}
-        found = self._transactions.run(lambda: self._actions.find_one(where))
-        if found is None:
+        action = self._transactions.run(partial(self._find_earlier, subject, intent))
+        if action is None:
             return None
-        action = ACTIONS.readable(found)
         if (action["Kind"], action["Fingerprint"]) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
         return Applied(action, replayed=True)
+
+    def _find_earlier(self, subject: Document, intent: Intent) -> Document | None:
+        begin = re.escape(f"{intent.key} {subject['Kind']} ")
+        keyed = self._actions.find({"RequestKey": {"$regex": f"^{begin}[^ ]*$"}})
+        found = [*map(ACTIONS.readable, keyed.hint("request_key"))]
+        own_key, author = request_key(subject, intent), intent.origin.user_id
+        for action in found:
+            if action["RequestKey"] == own_key:
+                return action
+        for action in found:
+            if action["By"]["UserId"] == author and same_name(action["Subject"], subject):
+                return action
+        return None
 
     def withdraw(self, action_id: str) -> Document:
         """Withdraw a letter that no game has taken, or a restart that no game has answered.
