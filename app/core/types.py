@@ -35,6 +35,10 @@ def value_at(document: Mapping[str, Any], path: str) -> Any:
     return value
 
 
+# MongoDB limits the nesting of documents to about a hundred levels.
+DEEPEST = 80
+
+
 def is_deep(value: Any, levels: int) -> bool:
     """Return whether a value has more levels, without recursion: a deep value would overflow it."""
     level = [value]

@@ -5,7 +5,7 @@ from app.http.parser import load
 from app.maintenance.demo import catalogue
 from app.maintenance.demo.catalogue import GIVEN_NAMES, STRIDE, player_name, user_name
 from app.maintenance.demo.world import World
-from app.maintenance.transfer.records import ObjectRecord, PlayerRecord, UserRecord
+from app.maintenance.transfer.records import NotedPlayerRecord, ObjectRecord, UserRecord
 from app.users.domain import is_username
 from tests import tiers
 
@@ -70,7 +70,7 @@ def test_no_stack_of_the_world_is_higher_than_its_catalogue_allows():
 
 def test_every_record_of_the_world_could_be_imported():
     world = World(20, NOW, "$argon2id$x")
-    players, users = PlayerRecord(SIZES), UserRecord(SIZES)
+    players, users = NotedPlayerRecord(SIZES), UserRecord(SIZES)
     for player in world.players(50):
         record = players.record(dict(player))
         for moment in ("CreationDate", "LastOnline", "LastSeen"):

@@ -15,7 +15,7 @@ from app.core.errors import (
     Unavailable,
 )
 from app.core.limits import wait_deadline
-from app.core.types import Document, is_deep
+from app.core.types import DEEPEST, Document, is_deep
 from app.game.server.operations import SAVE
 from app.http.context import setting, settings
 from app.http.errors import body_of
@@ -23,9 +23,8 @@ from app.http.fields import INT64
 from app.http.intents import intent
 from app.http.masking import masked
 from app.http.parser import load
-from app.maintenance.transfer.records import PlayerRecord
-from app.maintenance.transfer.validate import DEEPEST
 from app.players.domain import WasErased, require_name
+from app.players.records import PlayerRecord
 from app.players.store import players
 from app.storage.bulk import encode
 from app.storage.errors import DatabaseError, explain

@@ -16,10 +16,10 @@ from app.core.naming import email_key, name_key, name_tails
 from app.core.types import Document
 from app.database import COLLECTIONS
 from app.http.json import encode
-from app.maintenance.transfer.records import Record
 from app.maintenance.transfer.validate import parse_line
 from app.players.items.domain import bag_of, is_empty
 from app.players.items.store import HOLDERS
+from app.players.records import Record
 from app.storage.schema import explain_validator
 from app.storage.schema.explain_validator import Fault
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from marshmallow import (
-    INCLUDE,
     ValidationError,
     post_load,
+    pre_load,
     validate,
     validates,
     validates_schema,
 )
 
 from app.catalogue import domain as objects
-from app.core.errors import Invalid
 from app.core.naming import NAME_LENGTH, named_document
 from app.core.types import Document, whole
 from app.http.api import Schema
@@ -29,65 +28,52 @@ from app.http.fields import (
     Nested,
     PasswordHash,
     Text,
-    VariableValue,
 )
 from app.http.lists import OneOf
-from app.maintenance.transfer.fields import NoteRecord, PowerRecord, RecordMap, integers
-from app.players import domain as players
-from app.players import spells
 from app.players.items import domain as items
 from app.players.items.schemas import SlotMap
-from app.players.schemas import PlayerSchema
+from app.players.records import NamedRecord, OpenRecord, PlayerRecord, Record, slot_list
 from app.players.variables import domain as variables
-from app.storage.extended_json import from_json, to_json
 from app.users import domain as users
-from app.users.notes import MOST_NOTES
+from app.users.notes import LONGEST_NOTE, MOST_NOTES
 
 # With this limit, clients can handle an answer with a hundred of them.
 LARGEST_OBJECT = 256 * 1024
 
 
-class Record(Schema):
-    """A record; the limits of some fields are settings."""
+class NoteRecord(Schema):
+    """A note, as export writes it."""
 
-    # The longest line, in bytes; MongoDB limits documents separately.
-    largest: int | None = None
-    # What a backup has of such documents, and a record does not.
-    omits = ""
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._declared_fields = {**self._declared_fields, **self.sized_fields(sizes)}
-        super().__init__()
-
-    @staticmethod
-    def sized_fields(_: Mapping[str, int]) -> Document:
-        return {}
-
-    def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        """Return the document that a loaded record is stored as."""
-        stored = dict(record)
-        return {"_id": stored.pop("Id"), **stored}
-
-    def record(self, document: Document) -> Document:
-        """Return a stored document with the fields that an import accepts."""
-        known = {name: document[name] for name in self.fields if name in document}
-        return {**known, "Id": document["_id"]}
+    Id = Guid(required=True)
+    At = Moment(required=True)
+    UserId = Guid(required=True)
+    Name = Text(required=True)
+    Text = Text(required=True, validate=validate.Length(max=LONGEST_NOTE))
+    IsHidden = Flag()
 
 
-class NamedRecord(Record):
-    """A record with the name of a player or an account, and notes about it."""
+class _Aliases(Schema):
+    """The Power flags, in either set of names: one of them differs."""
+
+    @pre_load
+    def rename(self, data: Any, **_: Any) -> Any:
+        aliases = {"PersonalInformation": "ApiPersonalInformation"}
+        is_object = isinstance(data, dict)
+        return {aliases.get(name, name): data[name] for name in data} if is_object else data
+
+
+PowerRecord = _Aliases.from_dict(
+    {name: Flag(load_default=False) for name in users.POWER_FLAGS}, name="PowerRecord"
+)
+
+
+class NotedRecord(NamedRecord):
+    """A record of a player or an account, with notes about it."""
 
     Notes = List(
         Nested(NoteRecord),
         validate=validate.Length(max=MOST_NOTES, error=f"Must contain at most {MOST_NOTES} notes."),
     )
-
-    @validates("Name")
-    def has_a_usable_name(self, value: str, data_key: str) -> None:
-        try:
-            players.check_name(value)
-        except Invalid as error:
-            raise ValidationError(str(error)) from None
 
     @post_load
     def loads_notes(self, data: Document, **_: Any) -> Document:
@@ -111,70 +97,8 @@ class NamedRecord(Record):
         return {**record, "Notes": sorted(notes, key=lambda note: (note["At"], note["Id"]))}
 
 
-class OpenRecord(Record):
-    """A record whose unknown fields, which games may add, are kept."""
-
-    class Meta(Schema.Meta):
-        unknown = INCLUDE
-
-    # Fields that a record must not set.
-    internal: Collection[str] = ()
-
-    @validates_schema(pass_original=True)
-    def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
-        for name in original:
-            is_invalid = not name or name.startswith("$") or "." in name or "\0" in name
-            if name in self.internal or name == "_id" or is_invalid:
-                raise ValidationError("Is a name that cannot be stored.", name)
-
-    @post_load
-    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
-        for name in data.keys() - self.fields.keys():
-            try:
-                data[name] = from_json(data[name])
-            except ValueError:
-                raise ValidationError("Does not match its $ type.", name) from None
-        return data
-
-    def record(self, document: Document) -> Document:
-        """Return a stored document without internal fields, and with unknown ones as JSON."""
-        record = {
-            name: value if name in self.fields else to_json(value)
-            for name, value in document.items()
-            if name not in self.internal
-        }
-        # Overwrites a field 'Id' that a game may have added: the id is _id.
-        record["Id"] = record.pop("_id")
-        return record
-
-
-class PlayerRecord(NamedRecord, OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
-    internal = players.INTERNAL
+class NotedPlayerRecord(NotedRecord, PlayerRecord):  # type: ignore[misc] # both include the unknown
     omits = "deleted players, letters, guilds and history"
-
-    BaseStats = integers(5)
-    StatPointAllocations = integers(5)
-    Variables = RecordMap(VariableId=Guid(), Value=VariableValue())
-
-    @staticmethod
-    def sized_fields(sizes: Mapping[str, int]) -> Document:
-        return {
-            "Inventory": SlotMap(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
-            "Bank": SlotMap(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
-            "Spells": RecordMap(Slot=Integer(0, sizes["SPELLS_SIZE"] - 1), SpellId=Guid()),
-        }
-
-    def document(self, record: Document, now: datetime | None, version: int) -> Document:
-        return named_document({**players.defaults(now), **record}, version)
-
-    def record(self, document: Document) -> Document:
-        record = super().record(document)
-        return record | {
-            "Inventory": _slot_list(record.get("Inventory", {})),
-            "Bank": _slot_list(record.get("Bank", {})),
-            "Spells": spells.known_spells(record.get("Spells", {})),
-            "Variables": variables.variable_records(record.get("Variables", {})),
-        }
 
 
 class BagRecord(Record):
@@ -196,10 +120,10 @@ class BagRecord(Record):
         return super().document({**record, "Version": version}, now, version)
 
     def record(self, document: Document) -> Document:
-        return super().record({**document, "Slots": _slot_list(document["Slots"])})
+        return super().record({**document, "Slots": slot_list(document["Slots"])})
 
 
-class UserRecord(NamedRecord):
+class UserRecord(NotedRecord):
     """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
 
     omits = (
@@ -289,15 +213,8 @@ class ErasureRecord(Record):
 
 RECORDS: dict[str, type[Record]] = {
     "users": UserRecord,
-    "players": PlayerRecord,
+    "players": NotedPlayerRecord,
     "bags": BagRecord,
     "objects": ObjectRecord,
     "erasures": ErasureRecord,
 }
-
-
-def _slot_list(slots: Document) -> list[Document]:
-    """Return stored slots as a list; raises ValueError rather than drop an unreadable slot."""
-    if not all(items.is_readable(number, slot) for number, slot in slots.items()):
-        raise ValueError("a slot cannot be read")
-    return items.filled(slots)

@@ -13,9 +13,10 @@ from flask import current_app
 from app.core.errors import Invalid
 from app.core.permissions import role_names
 from app.core.progress import progress
-from app.core.types import Document, is_deep
+from app.core.types import DEEPEST, Document, is_deep
 from app.http.parser import load
-from app.maintenance.transfer.records import RECORDS, Record
+from app.maintenance.transfer.records import RECORDS
+from app.players.records import Record
 from app.storage import bulk
 from app.storage.changes import fresh_version
 from app.storage.client import storage
@@ -32,8 +33,6 @@ UNIQUE = {
 # How an account signs in. A record without a password keeps the stored one.
 SIGN_IN = ("PasswordHash", "Email")
 BATCH_SIZE = 64
-# MongoDB limits the nesting of documents to about a hundred levels.
-DEEPEST = 80
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
