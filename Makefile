@@ -88,6 +88,7 @@ docs: .venv/dev.stamp ## Build the site of the documents in build/site
 lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
 	@for page in *.rst docs/*.rst tests/*.rst; do $(BIN)/docutils --report=2 --halt=2 "$$page" /dev/null || exit 1; done
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
