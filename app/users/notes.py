@@ -181,7 +181,10 @@ def list_notes(args: Document, subject: Document) -> Document:
 def note_response(applied: Applied, args: Document) -> Response:
     """Return the response with the note that this request, or an earlier attempt of it, wrote."""
     entry, told = applied.entry or {}, applied.answer
-    # Entries of release 0.3.0 have the id alone.
-    made = told if isinstance(told, dict) else {"Id": told, "At": entry["At"]}
+    if not isinstance(told, dict):  # release 0.3.0 stored the id alone
+        subject = entry["Subject"]
+        store = players if subject["Kind"] == "player" else users
+        notes = store.get_many([subject["Id"]], "Notes").get(subject["Id"], {}).get("Notes", {})
+        told = {"Id": told, "At": notes.get(told, entry)["At"]}
     by = {name: entry["By"][name] for name in ("UserId", "Name")}
-    return change_response(applied, {**made, "By": by, "Text": args["Text"].strip()})
+    return change_response(applied, {**told, "By": by, "Text": args["Text"].strip()})
