@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pymongo
 
-from app.history.domain import filters_of
+from app.history.store import filters_of
 from app.http.cursors import Cursors
 from app.storage.paging.newest_first import position as position_of
 from benchmarks import entries

@@ -146,7 +146,7 @@ FIELDS = {
     "message": {"Message": "Hello."},
     "letter": {"Message": "Here it is.", "itemid": ITEM, "quantity": "1"},
     "chat": {"Message": "Hello."},
-    "restart": {"Minutes": "10", "Message": "An update."},
+    "console/game": {"Minutes": "10", "Message": "An update."},
     **{f"[player]/{verb}": {"confirm": PLAYER} for verb in ("kick", "kill")},
     **{f"[user]/{verb}": {"confirm": USER} for verb in ("kick", "kill")},
     "[player]/warp": {"mapid": MAP, "confirm": PLAYER},

@@ -304,7 +304,7 @@ MISSES = [
             *(("unban", None), ("unmute", None)),
         )
     ),
-    ("POST users/Nobody/name", {"Name": "New_name"}),
+    ("POST users/Nobody/name", {"Name": "Newname"}),
     ("POST users/Nobody/manage/email/change", {"new": "new@example.com"}),
     ("POST users/Nobody/manage/password/change", PASSWORD),
     (f"POST actions/{COUNTER}/withdraw", None),
