@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from app.storage.client import Storage
 from app.storage.embedded import Lease
 from app.storage.history import HISTORY
 from app.storage.schema.collections import init_for_bulk_load
+from app.users.domain import NO_POWER
 from app.users.oauth.store import RefreshTokens
 from app.users.passwords import Passwords
 from app.users.store import Users
@@ -128,11 +128,10 @@ class World:
     def token(self) -> str:
         """Return an access token that outlives the bench."""
         users = Users(self.storage)
-        if users.credentials(CALLER) is None:
-            users.create(CALLER, f"{CALLER}@example.com", None, Intent("register", BENCH))
-            for role in (Role.API, Role.USERS_QUERY):
-                grant = partial(with_role, role=role)
-                users.change_power(Lookup.parse(CALLER), grant, Intent("grant-role", BENCH))
+        if not self.db["users"].count_documents({"Name": CALLER}):
+            power = with_role(with_role(NO_POWER, Role.API), Role.USERS_QUERY)
+            register = Intent("register", BENCH)
+            users.create(CALLER, f"{CALLER}@example.com", None, register, Power=power)
         user = users.get(Lookup.parse(CALLER), "PasswordVersion")
         chain = (
             RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["PasswordVersion"]).chain
