@@ -312,7 +312,7 @@ REPEATED = [
 
 
 @pytest.mark.parametrize(("path", "body", "status"), REPEATED)
-def test_a_repeated_request_reaches_the_same_subject_by_any_name(
+def test_a_repeated_request_is_answered_whoever_has_the_name_now(
     db, post, impatient, world, player, user, path, body, status
 ):
     kind, about, add = ("players", player, world.add_player)
@@ -320,16 +320,24 @@ def test_a_repeated_request_reaches_the_same_subject_by_any_name(
         kind, about, add = ("users", user, partial(world.add_user, Email="other@example.com"))
     by_name, by_id = (path.format(about[field]) for field in ("Name", "_id"))
     look(db)
-    first = post(by_name, body, status, Idempotency_Key="same")
-    again = [post(path, body, status, Idempotency_Key="same") for path in (by_name, by_id)]
+
+    def send(path):
+        return post(path, body, status, Idempotency_Key="same")
+
+    first = send(by_name)
+    again = [send(by_name), send(by_id)]
     renamed = {"$set": {"Name": "Renamed", "NameKey": "renamed"}}
     db[kind].update_one({"_id": about["_id"]}, renamed)
-    again.append(post(path.format("Renamed"), body, status, Idempotency_Key="same"))
-    add(Name=about["Name"].upper())
-    again.append(post(by_name, body, status, Idempotency_Key="same"))
+    again += [send(by_name), send(path.format("Renamed"))]
+    other = add(Name=about["Name"].upper())
+    again += [send(by_name), send(by_id)]
+    db[kind].delete_one({"_id": about["_id"]})
+    again += [send(by_name), send(by_id)]
+    db[kind].delete_one({"_id": other["_id"]})
+    again += [send(by_name)]
     for one in again:
         assert (one.json, one.headers["Idempotency-Replayed"]) == (first.json, "true")
     assert db.actions.count_documents({}) == 1
-    # Another key that begins like it is another request.
-    post(by_id, body, status, Idempotency_Key=f"same {kind.removesuffix('s')} x")
-    assert db.actions.count_documents({}) == 2
+    # Another key is another request: also one that begins like it.
+    for key in (None, "other", f"same {kind.removesuffix('s')} x"):
+        post(by_name, body, 404, **({"Idempotency_Key": key} if key else {}))

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from app.auth import guard
 from app.auth.spending import allowances_of, spend, unaskable
+from app.core.changes import Intent
+from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
@@ -23,7 +25,7 @@ from app.game.actions.domain import (
 from app.game.actions.store import actions
 from app.history.access import require_users, sees_users
 from app.http.cursors import cursors
-from app.http.intents import action_intent
+from app.http.intents import action_intent, origin, sent_key, with_key
 from app.players.guilds import guilds
 from app.players.store import players
 from app.users.store import users
@@ -40,12 +42,18 @@ class Answer(NamedTuple):
 
 
 def find_player(key: Lookup) -> Document:
-    found = players.identity(key)
+    try:
+        found = players.identity(key)
+    except NotFound as missing:
+        return subject_before(missing)
     return {"Kind": "player", "Id": found.id, "Name": found.name}
 
 
 def find_user(key: Lookup) -> Document:
-    found = users.get(key, "Name")
+    try:
+        found = users.get(key, "Name")
+    except NotFound as missing:
+        return subject_before(missing)
     subject = {"Kind": "user", "Id": found["_id"], "Name": str(found.get("Name"))}
     characters = players.list_of_user(found["_id"])
     playing = next((str(one["Name"]) for one in characters if one["Online"]), None)
@@ -57,8 +65,23 @@ def find_map(map_id: str) -> Document:
 
 
 def find_guild(guild_id: str) -> Document:
-    found = guilds.get(guild_id, "Name")
+    try:
+        found = guilds.get(guild_id, "Name")
+    except NotFound as missing:
+        return subject_before(missing)
     return {"Kind": "guild", "Id": guild_id, "Name": str(found.get("Name"))}
+
+
+def subject_before(missing: NotFound) -> Document:
+    """Return whom a retry was for, who was renamed or deleted since; raise if it is no retry."""
+    key = Lookup.parse(str(missing.key))
+    subject = {"Kind": missing.kind, "Id": key.id, "Name": key.text}
+    retry = with_key(Intent("", origin(is_change=False)), sent_key(), {})
+    earlier = actions.find_same_key(subject, retry)
+    if earlier is None:
+        raise missing
+    before: Document = earlier["Subject"]
+    return before
 
 
 def ask(kind: str, whom: Document, args: Document) -> Answer:

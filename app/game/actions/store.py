@@ -152,24 +152,29 @@ class Actions:
         return self._transactions.run(step, "action", intent.key is not None)
 
     def find_earlier(self, subject: Document, intent: Intent) -> Applied | None:
-        """Return the action of the same request from before; None if it is new.
-
-        A retry that names its subject must not reach somebody else who has that name by now.
-        """
-        if intent.key is None:
-            return None
-        action = self._transactions.run(partial(self._find_earlier, subject, intent))
+        """Return the action of the same request from before; None if it is new."""
+        action = self.find_same_key(subject, intent)
         if action is None:
             return None
         if (action["Kind"], action["Fingerprint"]) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
         return Applied(action, replayed=True)
 
-    def _find_earlier(self, subject: Document, intent: Intent) -> Document | None:
+    def find_same_key(self, subject: Document, intent: Intent) -> Document | None:
+        """Return the action that was asked for with the same Idempotency-Key, if any.
+
+        A retry that names its subject must not reach somebody else who has that name by now.
+        """
+        if intent.key is None:
+            return None
         begin = re.escape(f"{intent.key} {subject['Kind']} ")
-        keyed = self._actions.find({"RequestKey": {"$regex": f"^{begin}[^ ]*$"}})
-        found = [*map(ACTIONS.readable, keyed.hint("request_key"))]
         own_key, author = request_key(subject, intent), intent.origin.user_id
+
+        def read() -> list[Document]:
+            keyed = self._actions.find({"RequestKey": {"$regex": f"^{begin}[^ ]*$"}})
+            return [*map(ACTIONS.readable, keyed.hint("request_key"))]
+
+        found = self._transactions.run(read)
         for action in found:
             if action["RequestKey"] == own_key:
                 return action
