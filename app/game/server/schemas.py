@@ -29,6 +29,8 @@ class SaveArgs(PlayerSchema):
     UserId = Guid(
         example=USER_ID, description="The account that plays it. Required for a new character."
     )
+    BaseStats = List(Integer(), validate=Length(equal=5), example=[30] * 5)
+    StatPointAllocations = List(Integer(), validate=Length(equal=5), example=[0] * 5)
     Inventory = List(Nested(SlotSchema), description="All filled slots.")
     # A bag is in one slot, and the example of the inventory has one.
     Bank = List(Nested(SlotSchema), example=[], description="All filled slots.")
