@@ -31,10 +31,12 @@ def permission_rows(app):
             p for p in pages if permission in (app.view_functions[p.endpoint].permissions or ())
         ]
         named = {}
-        for page, *parts in (page.rule.split("/")[2:] for page in needing):
-            title = PAGES.get(page, page.capitalize())
+        for page in needing:
+            title, *parts = page.rule.split("/")[2:]
+            if "POST" in page.methods:
+                parts = [page.endpoint.rsplit("_", 1)[-1]]
             forms = [part.replace("-", " ") for part in parts if part and "<" not in part]
-            named.setdefault(title, {}).update(dict.fromkeys(forms))
+            named.setdefault(PAGES.get(title, title.capitalize()), {}).update(dict.fromkeys(forms))
         texts = [f"{page} ({', '.join(forms)})" if forms else page for page, forms in named.items()]
         yield [f"``{permission.value}``", permission.about, "; ".join(texts)]
 
