@@ -218,7 +218,7 @@ def test_the_hash_on_the_page_is_that_of_its_password():
     cost = Settings.ARGON2_TIME_COST, Settings.ARGON2_MEMORY_KIB, Settings.ARGON2_PARALLELISM
     passwords = Passwords(*cost)
     (stored,) = re.findall(r"``(\$argon2id\$[^`]+)``", TEXT)
-    assert passwords.renewed(stored, sha256("secret")) is None
+    assert passwords.hash_again(stored, sha256("secret")) is None
     assert passwords.matches(stored, sha256("secret"))
     assert sha256("secret").upper() in TEXT
 

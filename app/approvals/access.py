@@ -66,7 +66,7 @@ def require_role(asker: Caller) -> None:
         raise AskerNeedsRole
 
 
-def served(requests: Iterable[Document]) -> list[Document]:
+def public_requests(requests: Iterable[Document]) -> list[Document]:
     """Return public requests, with the names that their subjects have now."""
     return with_current_names([*map(public_approval, requests)])
 

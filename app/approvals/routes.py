@@ -49,8 +49,8 @@ UNKNOWN = NotFound("approval", BATCH)
 DECIDED = (UNKNOWN, OwnRequest(), AlreadyDecided("declined"))
 
 
-def served(request: Document) -> Document:
-    return access.served([request])[0]
+def public_request(request: Document) -> Document:
+    return access.public_requests([request])[0]
 
 
 @read(
@@ -71,7 +71,7 @@ def ask_for_approval(args: Document) -> Response:
     schema = getattr(kind_named(args["Operation"]), "arguments", None)
     loaded = load(schema, args["Arguments"]) if schema else {}
     asked = access.ask(args["Operation"], args["Subject"], loaded, args["Reason"])
-    return change_response(asked, served(asked.answer))
+    return change_response(asked, public_request(asked.answer))
 
 
 @read("", ApprovalPageSchema, *ASKS, args=ApprovalListArgs())
@@ -83,7 +83,7 @@ def list_approvals(args: Document) -> Response:
     """
     after = cursors.read(args.get("after", ""))
     page = approvals.list(access.filters_of(args.get("state")), page_size(args), after)
-    return cursor_response(page._replace(values=access.served(page.values)))
+    return cursor_response(page._replace(values=access.public_requests(page.values)))
 
 
 @read("/<request_id>", ApprovalSchema, *ASKS, refuses=(UNKNOWN,))
@@ -92,7 +92,7 @@ def get_approval(request_id: str) -> Document:
 
     Your own, or with the permission `approve` anybody's that you may list.
     """
-    return served(access.visible_request(request_id))
+    return public_request(access.visible_request(request_id))
 
 
 @read(
@@ -112,7 +112,7 @@ def approve_request(args: Document, request_id: str) -> Response:
     person who asked.
     """
     approved = access.approve(request_id, args)
-    return change_response(approved, served(approved.answer))
+    return change_response(approved, public_request(approved.answer))
 
 
 @read(
@@ -128,7 +128,7 @@ def decline_request(args: Document, request_id: str) -> Document:
 
     With the reason.
     """
-    return served(access.decline(request_id, args))
+    return public_request(access.decline(request_id, args))
 
 
 @read(
@@ -143,4 +143,4 @@ def withdraw_request(request_id: str) -> Document:
 
     Nobody can approve it any more.
     """
-    return served(access.withdraw(request_id))
+    return public_request(access.withdraw(request_id))

@@ -22,7 +22,7 @@ from app.approvals.domain import (
     is_same,
     without_address,
 )
-from app.core.changes import changed_at
+from app.core.changes import time_of_change
 from app.core.errors import KeyReused, NotFound
 from app.core.paging import CursorPage, map_page
 from app.core.services import current
@@ -109,7 +109,7 @@ class Approvals:
 
     def add(self, request: Document, key: str | None) -> Document:
         """Store a request, in a transaction that has found no earlier one; return it."""
-        now, user_id = changed_at(self.now(), None), request["By"]["UserId"]
+        now, user_id = time_of_change(self.now(), None), request["By"]["UserId"]
         own = {"By.UserId": user_id, **self._waiting()}
         if self._approvals.count_documents(own, limit=MOST_WAITING) >= MOST_WAITING:
             raise TooManyWaiting
@@ -140,9 +140,9 @@ class Approvals:
         return {**without_address(request), "State": "ended"} if is_over else request
 
     def count_waiting(self, filters: ApprovalFilters) -> int:
-        return self._approvals.count_documents({**self._waiting(), **self._seen(filters)})
+        return self._approvals.count_documents({**self._waiting(), **self._visible_filter(filters)})
 
-    def _seen(self, filters: ApprovalFilters) -> Document:
+    def _visible_filter(self, filters: ApprovalFilters) -> Document:
         """Return the filter of the requests that somebody may see."""
         own = {"By.UserId": filters.author}
         if filters.hidden is None:
@@ -155,7 +155,7 @@ class Approvals:
         return {"State": "waiting", "EndsAt": {"$gt": self.now()}}
 
     def list(self, filters: ApprovalFilters, size: int, after: bytes | None) -> CursorPage:
-        where = self._seen(filters)
+        where = self._visible_filter(filters)
         if filters.state == "waiting":
             where |= self._waiting()
         elif filters.state:

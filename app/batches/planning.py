@@ -261,7 +261,7 @@ def make_plan(
 
 def _with_subjects(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield rows with their subjects, and with the ids of the objects that they name."""
-    ids_named = cache(lambda type_, name: list(objects.named(type_, name)))
+    ids_named = cache(lambda type_, name: list(objects.find_by_name(type_, name)))
     found_rows = 0
     for chunk in in_chunks(rows, CHUNK):
         renew_time_limit()

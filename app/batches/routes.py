@@ -86,12 +86,12 @@ def plan_batch(args: Document) -> Response:
         name = args.get("name", "")
         digest = f"{body.digest} {name}"
         if request.mimetype == CSV:
-            return _planned(planning.plan(partial(csv_body, body.file), digest, name))
+            return _plan_response(planning.plan(partial(csv_body, body.file), digest, name))
         is_empty = not body.file.read(1)
         body.file.seek(0)
         if not is_empty and not is_json(request.mimetype):
             raise UnsupportedMediaType(NO_ROWS)
-        return _planned(planning.plan(partial(json_body, body.file), digest))
+        return _plan_response(planning.plan(partial(json_body, body.file), digest))
 
 
 @read("", BatchPageSchema, Permission.PLAYERS_READ, args=CursorListArgs())
@@ -213,7 +213,7 @@ def undo_batch(args: Document, batch_id: str) -> Response:
     It has one row for each completed row, the last one first. Like every plan, it changes nothing
     until it is run. With `Partial`, the `Warning` of a row says which items are missing.
     """
-    return _planned(planning.plan_undo(batch_id, args["Partial"]))
+    return _plan_response(planning.plan_undo(batch_id, args["Partial"]))
 
 
 @read(
@@ -230,10 +230,10 @@ def retry_batch(batch_id: str) -> Response:
     It has the rows that were refused, or not carried out before the batch was cancelled. Like every
     plan, it changes nothing until it is run. A row whose fields were refused stays refused.
     """
-    return _planned(planning.plan_retry(batch_id))
+    return _plan_response(planning.plan_retry(batch_id))
 
 
-def _planned(made: Applied) -> Response:
+def _plan_response(made: Applied) -> Response:
     return change_response(made, public_batch(made.answer))
 
 

@@ -124,10 +124,10 @@ def parse_row(values: Any, is_text: bool = False) -> Row:
             raise Invalid("A field of the row is given twice, in different case.")
         return row._replace(arguments=_arguments(operation, player, named, is_text))
     except Invalid as error:
-        return row._replace(fault=masked(str(error)), sent=_sent(operation, named))
+        return row._replace(fault=masked(str(error)), sent=_values_to_show(operation, named))
 
 
-def _sent(operation: Operation | None, named: Document) -> Document:
+def _values_to_show(operation: Operation | None, named: Document) -> Document:
     """Return the values of a malformed row, so that its page and the result file show them."""
     if operation is None or operation.is_undo:
         return {}

@@ -171,7 +171,7 @@ def _carry_out_some(run: Run, size: int) -> int:
     if not rows:
         batches.finish(run.batch_id, run.lease)
         return 0
-    some = _combined(rows, run.origin)
+    some = _changes_made_together(rows, run.origin)
     items = {row["_id"]: row.get("Items") or 0 for row, _ in some}
     total = sum(items.values())
     # Counted outside of the transaction: all that somebody does is counted in one document.
@@ -193,7 +193,9 @@ def _carry_out_some(run: Run, size: int) -> int:
     return 0 if results is None else min(2 * size, MOST_AT_ONCE)
 
 
-def _combined(rows: Sequence[Document], origin: Origin) -> list[tuple[Document, Change]]:
+def _changes_made_together(
+    rows: Sequence[Document], origin: Origin
+) -> list[tuple[Document, Change]]:
     """Return the changes of rows that can be made together, beginning with the first row.
 
     The rows of one player keep their order: only the first of them is among these.
@@ -290,7 +292,7 @@ def change_of(row: Document, entries: Mapping[str, Document], origin: Origin) ->
     inverse = inverse_of(entry)
     _note_items(row, inverse.moves(entry["Changes"]))
     if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
-        return Wanted(entry["Subject"]["Id"], *inverse.prepared(entry["Changes"], meant))
+        return Wanted(entry["Subject"]["Id"], *inverse.prepare(entry["Changes"], meant))
     return Alone(entry, meant)
 
 

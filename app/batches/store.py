@@ -263,7 +263,7 @@ class Batches:
         where: Document = {"Needs": {"$nin": [*hidden]}} if hidden else {}
         return newest_first.read(self._batches, where, "batches", size, after)
 
-    def made_by(self, user_id: str) -> Iterator[Document]:
+    def requested_by(self, user_id: str) -> Iterator[Document]:
         own = [{"By.UserId": user_id}, {"StartedBy.UserId": user_id}]
         yield from self._batches.find({"$or": own}, sort=NEWEST_FIRST)
 
@@ -327,7 +327,7 @@ class Batches:
         """Return a lease of a running batch; None if another worker has one."""
         lease = str(ObjectId())
         free = {"_id": batch_id, **self._waiting()}
-        taken = self._batches.update_one(free, {"$set": {"Lease": self._renewed(lease)}})
+        taken = self._batches.update_one(free, {"$set": {"Lease": self._new_lease(lease)}})
         return lease if taken.matched_count else None
 
     def release(self, batch_id: str, lease: str) -> None:
@@ -335,7 +335,7 @@ class Batches:
         own = {"_id": batch_id, "Lease.Id": lease}
         self._batches.update_one(own, {"$unset": {"Lease": ""}})
 
-    def _renewed(self, lease: str) -> Document:
+    def _new_lease(self, lease: str) -> Document:
         return {"Id": lease, "Until": self.now() + LEASE}
 
     def ready_rows(self, batch_id: str, most: int) -> Sequence[Document]:
@@ -348,7 +348,7 @@ class Batches:
 
         Not if the batch was paused or cancelled, or if another worker has taken it over.
         """
-        return self._batches.find_one(_leased(batch_id, lease), ["_id"]) is not None
+        return self._batches.find_one(_lease_filter(batch_id, lease), ["_id"]) is not None
 
     def note(self, batch_id: str, lease: str, results: Mapping[str, Document]) -> None:
         """Store results of rows, in the transaction that carries them out; the batch comes last."""
@@ -359,17 +359,17 @@ class Batches:
         updates = [UpdateOne({"_id": id_}, {"$set": result}) for id_, result in results.items()]
         self._rows.bulk_write(updates, ordered=False)
         self._batches.update_one(
-            _leased(batch_id, lease),
+            _lease_filter(batch_id, lease),
             {
                 "$inc": {f"Counts.{name}": count for name, count in counts.items()},
-                "$set": {"Lease": self._renewed(lease)},
+                "$set": {"Lease": self._new_lease(lease)},
             },
         )
 
     def finish(self, batch_id: str, lease: str) -> None:
         """Mark a batch as done of which no row is left; an erasure may have deleted some."""
         done = {"State": "done", "EndedAt": self.now(), "Counts.Ready": 0}
-        self._batches.update_one(_leased(batch_id, lease), {"$set": done})
+        self._batches.update_one(_lease_filter(batch_id, lease), {"$set": done})
 
     def list_rows(
         self, batch_id: str, verdict: str | None, subject_id: str | None, size: int, after: bytes
@@ -397,7 +397,7 @@ class Batches:
         yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
 
 
-def _leased(batch_id: str, lease: str) -> Document:
+def _lease_filter(batch_id: str, lease: str) -> Document:
     return {"_id": batch_id, "State": "running", "Lease.Id": lease}
 
 

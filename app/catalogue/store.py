@@ -65,7 +65,7 @@ class Objects(Changes):
         wanted = {id_ for id_ in ids if isinstance(id_, str)}
         return self._names({"_id": {"$in": [*wanted]}}) if wanted else {}
 
-    def named(self, type_: str, name: str, limit: int = 0) -> dict[str, str]:
+    def find_by_name(self, type_: str, name: str, limit: int = 0) -> dict[str, str]:
         """Return the objects of a type with this name, case-insensitively, as names by id."""
         return self._names({"Type": type_, "NameKey": name_key(name)}, limit)
 
@@ -111,7 +111,7 @@ class KnownObjects:
         where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
         return self._objects.find_one(where, ["StackLimit"])
 
-    def checked(self, type_: str, id_: str, prepared: Prepared) -> Prepared:
+    def warn_if_missing(self, type_: str, id_: str, prepared: Prepared) -> Prepared:
         """Return a change, with a warning if the catalogue lacks the object that it gives.
 
         With strict settings, such a change is refused instead. If the catalogue has no object of
@@ -140,6 +140,6 @@ def in_catalogue(type_: str, argument: str) -> Callable[[Document, Prepared], Pr
     """Return the check of an operation that gives the object in an argument."""
 
     def check(args: Document, prepared: Prepared) -> Prepared:
-        return known_objects.checked(type_, args[argument], prepared)
+        return known_objects.warn_if_missing(type_, args[argument], prepared)
 
     return check

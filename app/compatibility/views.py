@@ -88,7 +88,7 @@ def list_entries(type_: str, window: Window) -> Page:
     return map_page(entry, objects.list(type_, window))
 
 
-def searched(view: View) -> View:
+def list_online_by_query(view: View) -> View:
     """List players who are online with the query of the list of all players."""
 
     @guard.required(Permission.PLAYERS_READ)
@@ -171,7 +171,7 @@ OF_TARGETS = {"UserActions": "user", "PlayerActions": "player"}
 REPLACEMENTS: dict[str, Callable[[View], View]] = {
     "Info.get_info": without_token,
     "Catalogue.list_objects": in_pages,
-    "Players.list_online_players_by_page": searched,
+    "Players.list_online_players_by_page": list_online_by_query,
     "Variables.get_variable": with_default("Value"),
     "Variables.get_variable_value": with_default("value"),
     **{

@@ -151,7 +151,7 @@ def _without_none(**fields: Any) -> Document:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def changed_at(now: datetime, last: Any) -> datetime:
+def time_of_change(now: datetime, last: Any) -> datetime:
     """Return the time of a change, later than the document's last change."""
     now = now.replace(microsecond=now.microsecond // 1000 * 1000)
     if not isinstance(last, datetime) or last - now > LARGEST_CLOCK_ERROR:
@@ -224,7 +224,7 @@ def within_size(changes: list[Document]) -> list[Document]:
     return recorded
 
 
-def restored(change: Document) -> Any:
+def former_value(change: Document) -> Any:
     """Return the former value of a field; history records null if the document lacked it."""
     return ABSENT if change["Before"] is None else change["Before"]
 

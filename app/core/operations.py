@@ -84,7 +84,7 @@ class Inverse:
     # Whether the rule takes is_partial, to undo as much as possible and warn about the rest.
     takes_partial: bool = False
 
-    def prepared(self, changes: list[Document], intent: Intent) -> Prepared:
+    def prepare(self, changes: list[Document], intent: Intent) -> Prepared:
         """Return the undo that an intent asks for: of all changes, or as much as possible."""
         rule = partial(self.rule, changes=changes)
         if self.takes_partial:

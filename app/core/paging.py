@@ -42,6 +42,6 @@ class CursorPage(NamedTuple):
 AnyPage = TypeVar("AnyPage", Page, CursorPage)
 
 
-def map_page(serve: Callable[[Any], Any], page: AnyPage) -> AnyPage:
+def map_page(present: Callable[[Any], Any], page: AnyPage) -> AnyPage:
     """Return a page with its records as a function serves them."""
-    return page._replace(values=[serve(record) for record in page.values])
+    return page._replace(values=[present(record) for record in page.values])

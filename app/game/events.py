@@ -22,7 +22,7 @@ from app.http.examples import CURSOR_EXAMPLE
 from app.http.fields import Integer, List, Nested, Text
 from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.storage.client import storage
-from app.storage.events import BEGINNING, Place, entries_after, last_event
+from app.storage.events import BEGINNING, Position, entries_after, last_event
 
 # The value of "after" that means the end of the list.
 NOW = "now"
@@ -70,18 +70,18 @@ def read(cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
 
     It ends after the first ``size`` entries among which there are such.
     """
-    place = BEGINNING
+    position = BEGINNING
     if cursor:
         if not cursor.startswith(LIST_NAME):
             raise InvalidCursor("Belongs to another list.")
         fields: Document = bson.decode(cursor.removeprefix(LIST_NAME))
-        place = Place(fields["N"], fields["O"], fields["S"])
+        position = Position(fields["N"], fields["O"], fields["S"])
 
-    def step() -> tuple[Sequence[Document], Place]:
-        following, reached = islice(entries_after(storage.db, place), MOST_READ), place
+    def step() -> tuple[Sequence[Document], Position]:
+        following, reached = islice(entries_after(storage.db, position), MOST_READ), position
         entries: list[Document] = []
         while not entries and (some := dict(islice(following, size))):
-            # A missing entry has expired, which happens before its place in the log expires.
+            # A missing entry has expired, which happens before its position in the log expires.
             found = history.get_many([*some], {"Subject.Kind": {"$in": list(kinds)}})
             entries = [found[entry_id] for entry_id in some if entry_id in found]
             reached = [*some.values()][-1]
@@ -90,13 +90,15 @@ def read(cursor: bytes, size: int, kinds: Sequence[str]) -> CursorPage:
     entries, reached = storage.transactions.run(step)
     events = [
         {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
-        for event, entry in zip(history.serve(entries), entries, strict=True)
+        for event, entry in zip(history.present(entries), entries, strict=True)
     ]
     return CursorPage(events, _cursor(reached))
 
 
-def _cursor(place: Place) -> bytes:
-    return LIST_NAME + bson.encode({"N": place.number, "O": place.offset, "S": place.stamp})
+def _cursor(position: Position) -> bytes:
+    return LIST_NAME + bson.encode(
+        {"N": position.number, "O": position.offset, "S": position.stamp}
+    )
 
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
@@ -112,6 +114,6 @@ def list_events(args: Document) -> Response:
     after = args.get("after", "")
     if after == NOW:
         last = last_event(storage.db)
-        end = Place(last["_id"], len(last["Entries"]), last["Stamp"])
+        end = Position(last["_id"], len(last["Entries"]), last["Stamp"])
         return cursor_response(CursorPage([], _cursor(end)))
     return cursor_response(read(cursors.read(after), page_size(args), visible_kinds()))

@@ -43,7 +43,7 @@ def undo_entry(entry: Document, meant: Intent) -> Applied:
     if isinstance(inverse, OwnInverse):
         return inverse.make(entry, meant)
     store, key = _subject_of(entry)
-    return store.change(key, *inverse.prepared(entry["Changes"], meant))
+    return store.change(key, *inverse.prepare(entry["Changes"], meant))
 
 
 def moved_by_undo(args: Document) -> Moved:

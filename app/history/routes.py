@@ -74,7 +74,7 @@ def get_history_entry(entry_id: str) -> Document:
 
     By the id of its entry. A change of a user also needs the role `users.query`.
     """
-    return history.serve([visible_entry(entry_id)])[0]
+    return history.present([visible_entry(entry_id)])[0]
 
 
 @change_route(

@@ -71,7 +71,7 @@ class History:
         """Return whether a majority holds a matching entry."""
         return self._transactions.holds(self._history, filters)
 
-    def serve(self, entries: Collection[Document]) -> Sequence[Document]:
+    def present(self, entries: Collection[Document]) -> Sequence[Document]:
         """Return the public form of entries, each with the id of the entry that undid it."""
         undone = self.undone([entry["_id"] for entry in entries])
         return [public_entry(entry, undone.get(entry["_id"])) for entry in entries]
@@ -79,7 +79,7 @@ class History:
     def serve_all(self, filters: Document) -> Iterator[Document]:
         """Yield the public form of all matching entries, the newest first."""
         for entries in in_chunks(self.walk(filters), SERVED_AT_ONCE):
-            yield from self.serve(entries)
+            yield from self.present(entries)
 
     def list(self, filters: Document, size: int, after: bytes | None = None) -> CursorPage:
         """Return a page of public entries."""
@@ -87,7 +87,7 @@ class History:
         fields = [*SERVED, "IdempotencyKey", "Fingerprint"]
         hint = _index_of(filters)
         page = newest_first.read(self._history, filters, filters, size, after, hint, fields)
-        return page._replace(values=self.serve(page.values))
+        return page._replace(values=self.present(page.values))
 
     def count(self, filters: Document) -> int:
         return self._history.count_documents(filters, hint=_index_of(filters))

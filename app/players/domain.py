@@ -13,8 +13,8 @@ from app.core.changes import (
     ABSENT,
     Change,
     SubjectKind,
+    former_value,
     is_same_value,
-    restored,
 )
 from app.core.errors import Conflict, Damaged, Invalid, InvalidField
 from app.core.naming import (
@@ -195,7 +195,7 @@ def restore_fields(
         if not is_same_value(value_at(player, change["Path"]), change["After"]):
             raise changed(key or field)
         if not key:
-            fields[field] = restored(change)
+            fields[field] = former_value(change)
             continue
         values = fields.setdefault(field, dict(player[field]))
         values.pop(key, None)
@@ -227,7 +227,7 @@ def undo_rename(player: Document, *, changes: list[Document]) -> Change:
         raise RenamedSince(str(player.get("Name")))
     if not isinstance(change["Before"], str):
         without = dict.fromkeys(("NameKey", "NameTails"), ABSENT)
-        return Change({"Name": restored(change), **without}, None)
+        return Change({"Name": former_value(change), **without}, None)
     return rename(player, name=change["Before"])._replace(answer=None)
 
 

@@ -111,7 +111,7 @@ class Players(NamedDocuments):
     def get(self, key: Lookup, *more: str) -> Document:
         """Return a record, with more fields than those that are served with it."""
         fields = {name: shown for name, shown in RECORD.items() if name not in more}
-        return self.serve(self._read(key, fields))
+        return self.present(self._read(key, fields))
 
     def get_id_ever(self, key: Lookup) -> str:
         """Return the id of a player, or of a deleted one of which a copy is kept."""
@@ -157,13 +157,13 @@ class Players(NamedDocuments):
         """Return a page of the players who are online, or of those whose name contains a text."""
         where = {**self._online(), **name_contains(search)}
         page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, where)
-        return map_page(self.serve, page)
+        return map_page(self.present, page)
 
     def walk_online(self, window: Window) -> Page:
         """Return the next page of the players who are online, by name, and how many they are."""
         index, where = "online_by_name", {**self._online(), "Online": {"$eq": True}}
         page = self._pages.walk(window, ORDERS["name", True], RECORD, where, index, index)
-        return map_page(self.serve, page)._replace(total=self.count_online())
+        return map_page(self.present, page)._replace(total=self.count_online())
 
     def find_ids(self, search: str | None, is_online: bool, most: int) -> Sequence[str]:
         """Return by name the ids of some players whose name contains a text, or who are online."""
@@ -177,13 +177,13 @@ class Players(NamedDocuments):
         page = self._pages.read_filtered(
             window, ORDERS["name", True], RECORD, {"_id": {"$in": ids}}
         )
-        return map_page(self.serve, page)
+        return map_page(self.present, page)
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
         by_creation = [("CreationDate", 1), ("_id", 1)]
         found = self._documents.find({"UserId": user_id}, RECORD, sort=by_creation)
-        return [*map(self.serve, found)]
+        return [*map(self.present, found)]
 
     def get_of_user(self, user_id: str, key: Lookup) -> Document:
         """Return one character of a user: by id, else by name, else by place in the list."""
@@ -349,10 +349,10 @@ class Players(NamedDocuments):
         since = self.online_since()
         return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
 
-    def _checked(self, rule: Rule) -> Rule:
+    def _with_checks(self, rule: Rule) -> Rule:
         return lambda player: rule(with_changeable_maps(player))
 
-    def serve(self, document: Document) -> Document:
+    def present(self, document: Document) -> Document:
         return public_player(document, self.online_since())
 
 

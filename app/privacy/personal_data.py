@@ -80,7 +80,7 @@ def _lists(user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
     yield "SignIns", refresh_tokens.sign_ins(user)
     yield "Actions", (public_action(one, now) for one in actions.of_person(ids, user_id))
     yield "BatchRows", ({"Id": r["_id"], **public_row(r)} for r in batches.rows_about(ids))
-    yield "Batches", map(public_batch, batches.made_by(user_id))
+    yield "Batches", map(public_batch, batches.requested_by(user_id))
     yield "Approvals", map(public_approval, approvals.of_person(ids, user_id))
     yield "GameEvents", (public_event(event, {}) for event in game_events.of_players(ids))
     about = (filters_of({}, KINDS, id_) for id_ in ids)

@@ -27,10 +27,10 @@ from app.core.changes import (
     Intent,
     Rule,
     SubjectKind,
-    changed_at,
     differences,
     new_entry,
     recorded_changes,
+    time_of_change,
     within_size,
 )
 from app.core.errors import Damaged, NotFound, QuartermasterError, TooLarge, Unavailable
@@ -106,7 +106,7 @@ class Changes:
         """Return the filter for a key."""
         return by_key(key)
 
-    def _checked(self, rule: Rule) -> Rule:
+    def _with_checks(self, rule: Rule) -> Rule:
         """Return a rule with the checks that every change needs."""
         return rule
 
@@ -174,7 +174,7 @@ class Changes:
         """Decide a change, in a transaction of the caller, who then writes it."""
         document = self.read_for_change(key, reads)
         self._entries.require_undoable(intent)
-        return self.decide_on(document, self._checked(rule), intent)
+        return self.decide_on(document, self._with_checks(rule), intent)
 
     def decide_on(self, document: Document, rule: Rule, intent: Intent) -> Decision:
         """Apply a rule to a document as read; nothing is written yet."""
@@ -208,7 +208,7 @@ class Changes:
         if not intent.is_preview:
             # Nobody else can have this id.
             entry["_id"] = str(ObjectId())
-            entry["At"] = changed_at(self.now(), document.get("ChangedAt"))
+            entry["At"] = time_of_change(self.now(), document.get("ChangedAt"))
         if intent.key is not None:
             entry["Answer"] = answer
         return entry
@@ -356,7 +356,7 @@ class Changes:
                     raise NotFound(self._kind.name, one.id)
                 if one.intent.undoes and one.intent.undoes["_id"] in undone:
                     raise undone[one.intent.undoes["_id"]]
-                found.append(decide(one, documents[one.id], self._checked(one.rule)))
+                found.append(decide(one, documents[one.id], self._with_checks(one.rule)))
             except Unavailable:
                 raise
             except QuartermasterError as refusal:

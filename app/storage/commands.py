@@ -37,7 +37,7 @@ class OurCollection(Collection[Document]):
         return OurCollection(self.database, self.name, False, *options)
 
 
-def _completed(name: str, is_write: bool) -> Callable[..., Any]:
+def _with_session(name: str, is_write: bool) -> Callable[..., Any]:
     @wraps(getattr(Collection, name))
     def call(self: Collection[Document], *args: Any, **kwargs: Any) -> Any:
         if request_id := current_request_id():
@@ -59,4 +59,4 @@ WRITES = (
 )
 # find_one and the other methods call one of these.
 for name in (*READS, *WRITES):
-    setattr(OurCollection, name, _completed(name, name in WRITES))
+    setattr(OurCollection, name, _with_session(name, name in WRITES))

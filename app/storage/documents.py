@@ -57,7 +57,7 @@ class NamedDocuments(Changes):
             page = self._pages.search(window, wanted, self.record, search)
         else:
             page = self._pages.read(window, wanted, self.record)
-        return map_page(self.serve, page)
+        return map_page(self.present, page)
 
     def get_id(self, key: Lookup) -> str:
         id_: str = self._read(key, {"_id": 1})["_id"]
@@ -88,7 +88,7 @@ class NamedDocuments(Changes):
         for document in found.hint("former_name").limit(limit):
             fitting = (name for name in former_names(document) if name_key(name).startswith(text))
             del document["FormerNames"]
-            named.append((self.serve(document), next(fitting, "")))
+            named.append((self.present(document), next(fitting, "")))
         return named
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
@@ -96,6 +96,6 @@ class NamedDocuments(Changes):
         found = self._documents.find({"_id": {"$in": ids}}, [*fields]) if ids else ()
         return {document["_id"]: self.readable(document, fields) for document in found}
 
-    def serve(self, document: Document) -> Document:
+    def present(self, document: Document) -> Document:
         """Return the record of a document that was read with the projection of a record."""
         return self.readable(document, self.record)

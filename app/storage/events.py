@@ -72,7 +72,7 @@ INSERTS: list[Document] = [
 ]
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """The position of a reader: the last entry it has read; the stamp identifies the log."""
 
     number: int
@@ -80,30 +80,30 @@ class Place(NamedTuple):
     stamp: ObjectId | None
 
 
-BEGINNING = Place(0, 0, None)
+BEGINNING = Position(0, 0, None)
 # Stands in for the last document of an empty log.
 EMPTY: Document = {"_id": 0, "Entries": [], "Stamp": None}
 
 
-def entries_after(db: Database[Document], place: Place) -> Iterator[tuple[str, Place]]:
+def entries_after(db: Database[Document], position: Position) -> Iterator[tuple[str, Position]]:
     """Yield the ids of entries after a position, each with the position after it.
 
     Only in a transaction is it known that a majority holds them, or that a position is lost.
     """
     events = db[EVENTS.name]
-    at_place = {"_id": place.number, "Stamp": place.stamp}
-    if place.number and events.find_one(at_place, ["_id"]) is None:
+    at_position = {"_id": position.number, "Stamp": position.stamp}
+    if position.number and events.find_one(at_position, ["_id"]) is None:
         raise InvalidCursor(
             "Is older than what is kept, or from before a backup was restored: begin anew."
         )
-    found = events.find({"_id": {"$gte": place.number}}, sort=[("_id", 1)])
+    found = events.find({"_id": {"$gte": position.number}}, sort=[("_id", 1)])
     for event in found.batch_size(READ_AT_ONCE):
         for offset, entry_id in enumerate(event["Entries"], start=1):
-            if (event["_id"], offset) > (place.number, place.offset):
-                yield entry_id, Place(event["_id"], offset, event["Stamp"])
+            if (event["_id"], offset) > (position.number, position.offset):
+                yield entry_id, Position(event["_id"], offset, event["Stamp"])
 
 
-def _committed(collection: Collection[Document]) -> Collection[Document]:
+def _majority_reads(collection: Collection[Document]) -> Collection[Document]:
     """Return a collection that only reads what a majority holds."""
     return collection.with_options(
         read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
@@ -128,14 +128,16 @@ def append(db: Database[Document], entry_ids: Sequence[str], number: int, **fiel
 def missing(db: Database[Document], entry_ids: Sequence[str]) -> Sequence[str]:
     """Return the entries that are not in the log, as a majority holds it."""
     known: set[str] = set()
-    for event in _committed(db[EVENTS.name]).find({"Entries": {"$in": entry_ids}}, ["Entries"]):
+    for event in _majority_reads(db[EVENTS.name]).find(
+        {"Entries": {"$in": entry_ids}}, ["Entries"]
+    ):
         known.update(event["Entries"])
     return [id_ for id_ in entry_ids if id_ not in known]
 
 
 def last_event(db: Database[Document]) -> Document:
     """Return the last document of the log, as a majority holds it."""
-    return _committed(db[EVENTS.name]).find_one({}, sort=[("_id", -1)]) or EMPTY
+    return _majority_reads(db[EVENTS.name]).find_one({}, sort=[("_id", -1)]) or EMPTY
 
 
 def catch_up(
@@ -191,7 +193,7 @@ class Feed(Background):
     def __init__(self, storage: Storage, is_ready: Callable[[], bool] = lambda: True) -> None:
         super().__init__(is_ready)
         self._storage = storage
-        self._history = _committed(storage.db[HISTORY.name])
+        self._history = _majority_reads(storage.db[HISTORY.name])
         self._locks = storage.db[LOCKS.name]
         self._name = str(ObjectId())
 
@@ -199,7 +201,10 @@ class Feed(Background):
         """Append new entries for as long as this worker has the lease."""
         if not self._renew():
             return
-        last, lease = last_event(self._storage.db), _committed(self._locks).find_one(LEASE) or {}
+        last, lease = (
+            last_event(self._storage.db),
+            _majority_reads(self._locks).find_one(LEASE) or {},
+        )
         # Documents of earlier releases, and those of catch_up, have no token.
         start = {"resume_after": last["Token"]} if "Token" in last else None
         if lease.get("Number") == last["_id"]:

@@ -51,7 +51,7 @@ class Hasher:
         with self.attempt(guess), working(self._limiter):
             if not self._passwords.matches(stored, sha256):
                 raise refusal
-            renewed = self._passwords.renewed(str(stored), sha256)
+            renewed = self._passwords.hash_again(str(stored), sha256)
         with self._lock:
             self._verified[digest] = True
         return renewed

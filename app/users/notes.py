@@ -16,7 +16,7 @@ from flask import Response
 from app.auth import guard
 from app.auth.execution import change_route, execute
 from app.auth.views import read_route
-from app.core.changes import Applied, Change, changed_at
+from app.core.changes import Applied, Change, time_of_change
 from app.core.errors import Conflict
 from app.core.naming import Lookup
 from app.core.operations import Inverse, Operation, ReadsAndRule, no_items
@@ -105,7 +105,7 @@ class NoteArgs(Schema):
 
 
 def prepare_note(args: Document) -> ReadsAndRule:
-    caller, at = guard.caller(), changed_at(users.now(), None)
+    caller, at = guard.caller(), time_of_change(users.now(), None)
     note = {"At": at, "UserId": caller.id, "Name": caller.name, "Text": args["Text"].strip()}
     return ("Notes",), partial(write, note_id=str(uuid.uuid4()), note=note)
 

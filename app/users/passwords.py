@@ -36,7 +36,7 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
 
-    def renewed(self, stored: str, sha256: str) -> str | None:
+    def hash_again(self, stored: str, sha256: str) -> str | None:
         """Return a hash at the current cost if the stored one has another."""
         return self.hash(sha256) if self._hasher.check_needs_rehash(stored) else None
 

@@ -82,7 +82,7 @@ class Users(NamedDocuments):
         """Return some accounts whose email address begins with a text, sorted by address."""
         where = {"EmailKey": begins(name_key(beginning))}
         found = self._documents.find(where, list(RECORD), sort=[("EmailKey", 1)])
-        return [*map(self.serve, found.limit(limit))]
+        return [*map(self.present, found.limit(limit))]
 
     def list_punished(self, penalty: Penalty, window: Window) -> Page:
         """Return a page of the accounts with this penalty in force, by name."""
@@ -99,7 +99,7 @@ class Users(NamedDocuments):
         found = self._documents.find_one(where, fields)
         return self.readable(found, fields) if found else None
 
-    def linked_to(self, identity: Document) -> Document | None:
+    def find_linked(self, identity: Document) -> Document | None:
         """Return the same fields of the account that is linked to a company account, or None."""
         return self.credentials({f"OpenId.{name}": text for name, text in identity.items()})
 

@@ -111,7 +111,7 @@ def test_each_count_uses_its_index(app, world, db, monkeypatch):
         reports.changes(period, ("player",))
         reports.operations(period, "ban")
         assert ["FETCH" in plan for plan in plans] == [False] * 3
-        reports.moved(period, ("player",), {})
+        reports.sum_moves(period, ("player",), {})
     assert not any("COLLSCAN" in plan for plan in plans)
 
 

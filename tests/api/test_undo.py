@@ -172,7 +172,7 @@ def test_a_change_that_was_rolled_back_is_not_undone(change, undo, db, player, a
     history = service(app, History)
     db.players.replace_one({"_id": player["_id"]}, player)
     db.history.delete_many({})
-    replaced = {"get": lambda _: shown, "serve": history.serve}
+    replaced = {"get": lambda _: shown, "present": history.present}
     app.extensions[SERVICES][History] = SimpleNamespace(**replaced)
     assert "No entry of history" in undo(gift, status=404)["Message"]
     assert held(db, player)["Inventory"] == player["Inventory"]

@@ -19,7 +19,7 @@ from pymongo.errors import DuplicateKeyError, WriteError
 import config
 from app.database import COLLECTIONS
 from app.privacy.store import Erasures
-from app.storage.events import BEGINNING, Place, entries_after, last_event, missing
+from app.storage.events import BEGINNING, Position, entries_after, last_event, missing
 from app.storage.schema import migrations, upgrade
 from app.storage.schema.collections import differences, init_database
 from tests import older_databases
@@ -190,7 +190,7 @@ def place_in(cursor):
     encoded = cursor.partition(".")[0]
     position = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
     found = bson.decode(position.removeprefix(b"events "))
-    return Place(found["N"], found["O"], found["S"])
+    return Position(found["N"], found["O"], found["S"])
 
 
 @BOTH

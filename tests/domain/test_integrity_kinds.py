@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.maintenance.demo.world import World
-from app.maintenance.integrity.kinds import faults, repaired
+from app.maintenance.integrity.kinds import faults, repair_document
 from app.maintenance.transfer.records import RECORDS
 from app.players.items.domain import is_empty
 from app.storage.schema import explain_validator
@@ -69,14 +69,14 @@ def altered_documents(draw):
 @pytest.mark.parametrize(("kind", "document"), VALID)
 def test_a_valid_document_has_no_fault_and_its_repair_changes_nothing(kind, document):
     assert faults(kind, document, RECORD[kind]) == []
-    assert repaired(kind, document) == document
+    assert repair_document(kind, document) == document
 
 
 @given(altered_documents())
 def test_a_repair_breaks_no_shape_and_is_idempotent(kind_and_document):
     name, document = kind_and_document
-    after = repaired(name, deepcopy(document))
-    assert repr(repaired(name, deepcopy(after))) == repr(after)
+    after = repair_document(name, deepcopy(document))
+    assert repr(repair_document(name, deepcopy(after))) == repr(after)
     # Not an exception, whatever is stored.
     faults(name, document, RECORD[name])
     faulty_fields = {fault.where.split(".")[0] for fault in faults(name, document, None)}
@@ -87,7 +87,7 @@ def test_a_repair_breaks_no_shape_and_is_idempotent(kind_and_document):
 @given(altered_documents())
 def test_a_repair_keeps_every_item_and_every_field_that_is_not_derived(kind_and_document):
     kind, document = kind_and_document
-    after = repaired(kind, deepcopy(document))
+    after = repair_document(kind, deepcopy(document))
     for field in PLACES:
         if isinstance(document.get(field), dict):
             assert repr(filled_slots(after[field])) == repr(filled_slots(document[field]))

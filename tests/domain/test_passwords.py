@@ -65,8 +65,8 @@ def test_what_can_be_set_can_be_paid():
 
 
 def test_a_hash_of_another_cost_is_outdated():
-    assert Passwords(2, 64, 1).renewed(CHEAP.hash(sha256("secret")), sha256("secret"))
-    assert CHEAP.renewed(CHEAP.hash(sha256("secret")), sha256("secret")) is None
+    assert Passwords(2, 64, 1).hash_again(CHEAP.hash(sha256("secret")), sha256("secret"))
+    assert CHEAP.hash_again(CHEAP.hash(sha256("secret")), sha256("secret")) is None
 
 
 def test_letters_and_digits_of_any_script_make_a_username_and_nothing_else_does():

@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 import config
 from app.database import COLLECTIONS
 from app.storage.client import Storage
-from app.storage.events import BEGINNING, MOST_ENTRIES, Feed, Place, entries_after
+from app.storage.events import BEGINNING, MOST_ENTRIES, Feed, Position, entries_after
 from app.storage.schema.collections import init_database
 from tests.factories import NOW, make_entry, make_player
 from tests.system.programs import wait_until
@@ -227,7 +227,7 @@ def test_db_init_logs_what_a_torn_backup_lacks(storage, start):
     ids = [entry["_id"] for entry in entries]
     logged = {"_id": 7, "Entries": ids[:3], "Stamp": ObjectId.from_datetime(past)}
     storage.db.events.insert_one(logged)
-    place = Place(7, 1, storage.db.events.find_one()["Stamp"])
+    place = Position(7, 1, storage.db.events.find_one()["Stamp"])
     lease = {"Number": 7, "Start": {"start_at_operation_time": Timestamp(2**32 - 1, 1)}}
     storage.db.locks.replace_one({"_id": "events"}, {"By": "", "Until": past, **lease}, True)
     Feed(storage).catch_up()
@@ -269,7 +269,7 @@ def test_a_token_that_cannot_be_resumed_loses_and_doubles_nothing(
             return watch(*args, **options)
 
         monkeypatch.setattr(Collection, "watch", refuse_once)
-    place = Place(2, 1, storage.db.events.find_one({"_id": 2})["Stamp"])
+    place = Position(2, 1, storage.db.events.find_one({"_id": 2})["Stamp"])
     start()
     with traffic(storage, ids) as (_, followers):
         waited_for_more(followers)

@@ -39,7 +39,7 @@ TABS = {"waiting": "Waiting", "decided": "Decided"}
 def find_requests(wanted: Document, size: int) -> CursorPage:
     after = cursors.read(wanted.get("after", ""))
     page = approvals.list(access.filters_of(wanted["state"]), size, after)
-    return page._replace(values=[*map(with_words, access.served(page.values))])
+    return page._replace(values=[*map(with_words, access.public_requests(page.values))])
 
 
 ListPage(
@@ -82,7 +82,7 @@ def batch_facts(shown: Document) -> Document:
 
 
 def approval_page(request_id: str) -> Response:
-    shown = with_words(*access.served([access.visible_request(request_id)]))
+    shown = with_words(*access.public_requests([access.visible_request(request_id)]))
     values = {"Plan": shown["PlanNumber"]}
     target = Target(path_to("approvals", request_id), request_id, record=shown, values=values)
     return render("approvals/approval.html", request=shown, forms=forms_on(FORMS, target))

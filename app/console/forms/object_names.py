@@ -34,7 +34,7 @@ def resolve(field: str, type_: str, typed_text: str) -> str:
     text = plain(typed_text)
     if guid := parse_guid(text):
         return guid
-    named = objects.named(type_, text, MOST_CHOICES)
+    named = objects.find_by_name(type_, text, MOST_CHOICES)
     if len(named) == 1:
         return next(iter(named))
     if named:

@@ -262,7 +262,7 @@ def current_notice() -> Document | None:
         else:
             record = visible_entry(mark)
             notice["Text"] = entry_text(record)
-            if is_undoable(*history.serve([record])):
+            if is_undoable(*history.present([record])):
                 notice["Undo"] = mark
     except QuartermasterError:
         return None

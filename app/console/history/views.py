@@ -138,7 +138,7 @@ def object_id(text: str, field: str) -> str:
 
 def entry_page(entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
-    (shown,) = table_entries(history.serve([entry]))
+    (shown,) = table_entries(history.present([entry]))
     shown_undo, refusal = undo_preview(entry, shown)
     # The entry that this one undid, or that undid this one.
     related = access.visible_entries([shown["Undoes"], shown["UndoneBy"]])
@@ -149,7 +149,7 @@ def entry_page(entry_id: str) -> Response:
         entry=shown,
         preview=shown_undo,
         refusal=refusal,
-        related=table_entries(history.serve(related.values())),
+        related=table_entries(history.present(related.values())),
         forms=forms_on([offered], target),
     )
 

@@ -54,7 +54,7 @@ def show_report() -> Response:
         period = Period(midnight(first, zone), midnight(last + DAY, zone), zone.key)
         plots = plots_of(days, period, zone)
         # This may take too long even if the plots, which need only indexes, do not.
-        tables = tables_of(reports.moved(period, visible_kinds(), MOVES), period)
+        tables = tables_of(reports.sum_moves(period, visible_kinds(), MOVES), period)
     except Invalid as error:
         refusal = error
     return render(

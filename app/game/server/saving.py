@@ -74,7 +74,7 @@ def save_character(
     if type(version) is not int or not 0 <= version < INT64:
         raise InvalidField("Version", "Must be a whole number of 0 or more.")
     record = PlayerRecord(settings())
-    fields = _checked(record, player_id, values)
+    fields = _load_fields(record, player_id, values)
     told = {"Fields": sorted(fields)}
     meant = intent(SAVE, {**told, "Body": body})._replace(arguments=told)
     if is_one_of_many and meant.key is not None:
@@ -105,7 +105,7 @@ def save_character(
     return saved._replace(answer={**answer, "Version": version}), is_new
 
 
-def _checked(record: PlayerRecord, player_id: str, values: Document) -> Document:
+def _load_fields(record: PlayerRecord, player_id: str, values: Document) -> Document:
     """Return the fields of a body, checked and loaded as in an import."""
     for name in OTHERS & values.keys():
         raise InvalidField(name, "Is not for a game to set.")

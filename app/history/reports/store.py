@@ -40,7 +40,7 @@ def operations(period: Period, name: str) -> dict[str, int]:
     return _by_day("history", period, "At", {"Operation": name}, "operation")
 
 
-def moved(
+def sum_moves(
     period: Period, kinds: Sequence[str], moves: Mapping[str, Sequence[str]]
 ) -> list[Document]:
     """Return how many changes there were by person, key and item, and items in them.

@@ -117,7 +117,7 @@ MILLISECONDS = 1_704_067_200_000
 def objects() -> list[Document]:
     """Return all objects; the first of a type and name counts."""
     found: dict[str, Document] = {}
-    for record in (*_items(), *_named(), *_variables()):
+    for record in (*_items(), *_named_objects(), *_variables()):
         found.setdefault(record["Id"], named_document(record))
     return list(found.values())
 
@@ -134,7 +134,7 @@ def _items() -> Iterator[Document]:
             yield _object("item", name, **icon, ItemType=kind, Price=price * rank, **limit)
 
 
-def _named() -> Iterator[Document]:
+def _named_objects() -> Iterator[Document]:
     for kind, names in NAMED.items():
         for rank, name in enumerate(names, 1):
             level = {"Level": rank} if kind in LEVELLED else {}

@@ -86,7 +86,7 @@ def _import_faults(record: Record, document: Document) -> Iterator[Fault]:
             yield Fault(field, messages[0][:1].lower() + messages[0][1:].rstrip("."))
 
 
-def repaired(name: str, document: Document) -> Document:
+def repair_document(name: str, document: Document) -> Document:
     """Return a repaired copy of a document."""
     after = {**IF_MISSING.get(name, {}), **document}
     for field, (source, derive) in DERIVED.items():

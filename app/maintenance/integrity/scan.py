@@ -14,7 +14,7 @@ from app.core.errors import Conflict, QuartermasterError
 from app.core.progress import progress
 from app.core.types import Document, value_at, whole
 from app.database import SUBJECTS
-from app.maintenance.integrity.kinds import SHAPES, Reference, faults, references, repaired
+from app.maintenance.integrity.kinds import SHAPES, Reference, faults, references, repair_document
 from app.maintenance.integrity.report import Report
 from app.maintenance.transfer.records import RECORDS
 from app.players.items.store import BAGS, HOLDERS, bags_in_slots
@@ -151,7 +151,7 @@ class Scan:
         """
         if (document := self._db[name].find_one({"_id": id_})) is None:
             return []
-        after = repaired(name, document) if name in SUBJECTS else document
+        after = repair_document(name, document) if name in SUBJECTS else document
         found, left = self._faults(name, [document, after])
         if repair and found and name in SUBJECTS:
             changes = Changes(self._storage, SUBJECTS[name], TAKEN)

@@ -132,10 +132,10 @@ class SlotMap(fields.Field[Document]):
                 raise self.make_error("slot", slot=slot, last=self._size - 1)
             if slot in found:
                 raise self.make_error("twice", slot=slot)
-            found[slot] = self._held(slot, record)
+            found[slot] = self._load_slot(slot, record)
         return {str(slot): found[slot] for slot in sorted(found) if found[slot]}
 
-    def _held(self, slot: int, record: Document) -> Document:
+    def _load_slot(self, slot: int, record: Document) -> Document:
         """Return what a slot holds, as it is stored; {} if it is empty."""
         item, bag = (parse_guid(str(record.get(name))) for name in ("ItemId", "BagId"))
         quantity, buffs = record.get("Quantity"), record.get("StatBuffs")

@@ -44,7 +44,7 @@ def create(user: Document, *, key_id: str, digest: str, terms: Document, now: da
     return with_keys({**keys, key_id: given}, key_id)
 
 
-def rotated(
+def with_new_secret(
     key: Document, digest: str, overlap: timedelta, expires_at: datetime | None, now: datetime
 ) -> Document:
     """Return a key with a new secret; the former one still works during the overlap.

@@ -16,7 +16,14 @@ from app.core.permissions import KeyAccess, Permission, permissions_of_scopes
 from app.core.types import Document
 from app.http.masking import masked
 from app.storage.limits import budgets
-from app.users.api_keys.domain import LIFETIME, READS, create, public_keys, rotated, with_keys
+from app.users.api_keys.domain import (
+    LIFETIME,
+    READS,
+    create,
+    public_keys,
+    with_keys,
+    with_new_secret,
+)
 from app.users.api_keys.schemas import KeyArgs, RevokeKeyArgs, RotateKeyArgs
 from app.users.oauth.sign_ins import owner
 from app.users.operations import account_operation
@@ -60,7 +67,7 @@ def rotate_key(key: Lookup, args: Document, intent: Intent) -> Applied:
 
     def rotate(user_id: str, found: Document) -> Document:
         _require_given(user_id, scopes_of(found))
-        return rotated(found, digest_of(secret), hours, expires_at, now)
+        return with_new_secret(found, digest_of(secret), hours, expires_at, now)
 
     account, applied = _change(key, args["Id"], rotate, intent)
     return _with_secret(account["_id"], secret, applied)

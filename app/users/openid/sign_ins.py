@@ -94,7 +94,7 @@ def sign_in(claims: Document) -> Document:
     named = roles_of_groups(groups, setting("OPENID_GROUP_ROLES"))
     known = roles.all() if named else {}
     held = [name for name in named if name in known]
-    user = users.linked_to(own) or _create(own, claims, held)
+    user = users.find_linked(own) or _create(own, claims, held)
     tracing.note(user=tracing.loggable_name(user["Name"]))
     if user.get("GroupRoles", []) != held:
         rule = partial(set_group_roles, roles=held)
@@ -124,7 +124,7 @@ def _create(own: Document, claims: Document, held: list[str]) -> Document:
         except EmailTaken:
             pass
         break
-    user = users.linked_to(own)
+    user = users.find_linked(own)
     if user is None:
         raise SignInRefused(ADDRESS_IN_USE.format(own["Subject"]))
     return user

@@ -43,13 +43,13 @@ def propose(user_id: str, sealed: str) -> tuple[str, str]:
     It is the one that the page has shown before, or else a new one.
     """
     try:
-        return _proposed(user_id, sealed), sealed
+        return _secret_of_proposal(user_id, sealed), sealed
     except domain.CodeRefused:
         secret = pyotp.random_base32()
         return secret, vault.seal(NEW_SECRET, user_id, secret)
 
 
-def _proposed(user_id: str, sealed: str) -> str:
+def _secret_of_proposal(user_id: str, sealed: str) -> str:
     """Return the secret of an earlier proposal to the same account."""
     with suppress(domain.CodeRefused):
         owner, secret = vault.unseal(NEW_SECRET, sealed, SET_UP_SECONDS)
@@ -59,7 +59,7 @@ def _proposed(user_id: str, sealed: str) -> str:
 
 
 def set_up(user_id: str, sealed: str, code: str, intent: Intent) -> Applied:
-    rule = partial(domain.set_up, secret=_proposed(user_id, sealed))
+    rule = partial(domain.set_up, secret=_secret_of_proposal(user_id, sealed))
     return _change_with_codes(user_id, code, rule, intent)
 
 

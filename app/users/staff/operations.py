@@ -81,7 +81,7 @@ def set_disabled(user: Document, *, is_disabled: bool) -> Change:
 
 def rights_changes(before: Document, after: Document) -> list[Document]:
     """Return how the permissions and the limits of an account would change."""
-    old, new = _shown_rights(before), _shown_rights(after)
+    old, new = _rights_for_preview(before), _rights_for_preview(after)
     return [
         {"Path": path, "Before": value, "After": new[path]}
         for path, value in old.items()
@@ -89,7 +89,7 @@ def rights_changes(before: Document, after: Document) -> list[Document]:
     ]
 
 
-def _shown_rights(user: Document) -> Document:
+def _rights_for_preview(user: Document) -> Document:
     rights = callers.rights(user)
     shown: Document = {"Permissions": [p.value for p in Permission if p in rights.permissions]}
     for name, limited, most in zip(LIMIT_NAMES, LIMITED, rights.limits, strict=True):

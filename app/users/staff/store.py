@@ -89,12 +89,12 @@ class Roles(Changes):
 
         def change() -> Applied:
             if not self._documents.find_one({"_id": key}, ["_id"]):
-                self._documents.insert_one(self._unstored(key))
+                self._documents.insert_one(self._default_role(key))
             return apply()
 
         return self.keep_administrator(change, intent)
 
-    def _unstored(self, name: str) -> Document:
+    def _default_role(self, name: str) -> Document:
         blank = {**new_role(name, [], None), "RemovedAt": self.now()}
         return shipped_roles().get(name, blank)
 
@@ -102,7 +102,7 @@ class Roles(Changes):
         try:
             return super().read_for_change(key, reads)
         except NotFound:  # a preview stores nothing
-            return self._unstored(key)
+            return self._default_role(key)
 
     def _where(self, key: str) -> Document:
         return {"_id": key}
@@ -156,7 +156,7 @@ class Staff(Users):
         """Link an account to a company account, or remove the link; end its groups and sign-ins."""
 
         def link(user: Document) -> Change:
-            linked = identity and self.linked_to(identity)
+            linked = identity and self.find_linked(identity)
             if linked and linked["_id"] != user["_id"]:
                 raise Conflict("Another account is linked to this company account.")
             fields: Document = {"OpenId": identity, "GroupRoles": []}
