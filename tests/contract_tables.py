@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.core.operations import batch_operations
 from app.core.permissions import OLDER_SCOPES
-from app.http.errors import codes, kinds_of_errors
+from app.http.errors import causes, codes
 from app.players.domain import DEFAULTS, FIELDS
 from config.base import Settings
 from tests.collection_plans import TYPES
@@ -28,16 +28,6 @@ TABLE = re.compile(
 SETTINGS = re.compile(r"^=+  =+  =+\nsetting .*\n(?:=.*\n(?:[^=\n].*\n)*)+", re.M)
 PLAYERS = re.compile(r"(?<=``players``.\n\n)=+(?:  =+)+\n.+\n(?:(?!\n).+\n)+")
 CODES = re.compile(r"^=+  =+\ncode .*\n=+  =+\n(?:.+\n)*?=+  =+\n", re.M)
-# Of errors that Flask answers.
-CAUSES = {
-    "BAD_REQUEST": "The request cannot be parsed.",
-    "NO_SUCH_PATH": "This path does not exist.",
-    "METHOD_NOT_ALLOWED": "The path has other methods: the header Allow lists them.",
-    "LENGTH_REQUIRED": "The request needs the header Content-Length.",
-    "BODY_TOO_LARGE": "The body is too large. The connection is closed.",
-    "NOT_JSON": "The body must be JSON; of a batch, JSON or CSV.",
-    "INTERNAL_ERROR": "A bug: report the X-Request-ID of the answer.",
-}
 DECLARED = re.compile(r"((?:    # .*\n)+)    (\w+): .+ = ")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
 
@@ -99,23 +89,13 @@ def row_cells(operation, written):
 
 def errors(text):
     """Return docs/errors.rst with its tables, one for each status."""
-    causes = dict(CAUSES)
-    for kind, _ in kinds_of_errors():
-        causes.setdefault(kind.code, cause_of(kind))
     tables = {}
     for code, status in codes().items():
-        tables.setdefault(status, []).append([f"``{code}``", causes[code]])
+        tables.setdefault(status, []).append([f"``{code}``", causes()[code]])
     drawn_tables = iter(
         drawn(("code", "cause"), tables[status], widest=72) for status in sorted(tables)
     )
     return CODES.sub(lambda _: next(drawn_tables), text)
-
-
-def cause_of(kind):
-    """Return the text of an error with the names of its parts, or else what its docstring says."""
-    if "{message}" in kind.sentence:
-        return re.split(r"(?<=\.)\s", kind.__doc__)[0]
-    return re.sub(r"{(\w+)}", lambda name: f"<{name[1].replace('_', ' ')}>", kind.sentence)
 
 
 def camel_case(view):

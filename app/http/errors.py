@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,6 +49,11 @@ CODES = {
     413: "BODY_TOO_LARGE",
     415: "NOT_JSON",
     500: "INTERNAL_ERROR",
+}
+OTHER_CAUSES = {
+    "BAD_REQUEST": "The request cannot be parsed.",
+    "METHOD_NOT_ALLOWED": "The path has other methods: the header Allow lists them.",
+    "INTERNAL_ERROR": "A bug: report the X-Request-ID of the answer.",
 }
 # The numbers of an error that its body repeats for programs.
 NUMBERS = ("Wanted", "Held", "Left", "Version")
@@ -127,6 +133,18 @@ def codes() -> dict[str, int]:
     found = {code: status for status, code in CODES.items()}
     found |= {kind.code: status for kind, status in kinds_of_errors()}
     return dict(sorted(found.items()))
+
+
+def causes() -> dict[str, str]:
+    """Return the codes of errors, with their causes for documents."""
+    found = {code: OTHER_CAUSES.get(code) or SENTENCES[status] for status, code in CODES.items()}
+    for kind, _ in kinds_of_errors():
+        # The text of the error with the names of its parts, or else what its docstring says first.
+        text = re.sub(r"{(\w+)}", lambda part: f"[{part[1].replace('_', ' ')}]", kind.sentence)
+        if "{message}" in kind.sentence:
+            text = re.split(r"(?<=\.)\s", str(kind.__doc__))[0]
+        found.setdefault(kind.code, text)
+    return found
 
 
 def status_of(error: QuartermasterError) -> int:

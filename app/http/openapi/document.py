@@ -14,7 +14,7 @@ from app.core.changes import ABSENT
 from app.core.errors import QuartermasterError
 from app.core.types import Document
 from app.http.api import REPLAYED, Blueprint, FailureSchema
-from app.http.errors import BUG, SENTENCES, body_of, codes, headers_of, http_body, status_of
+from app.http.errors import BUG, SENTENCES, body_of, causes, codes, headers_of, http_body, status_of
 from app.http.openapi import guide
 from app.http.openapi.guide import FAILURES
 from app.http.path_converters import CONVERTERS, PATH_ARGUMENTS, PathArgument
@@ -48,7 +48,11 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
     # flask-smorest adds it for its X-Pagination header, which no response has here.
     schemas.pop("PaginationMetadata")
     # Not an enum: with one, generated clients would fail at a code of a later release.
-    schemas["Failure"]["properties"]["Code"]["x-extensible-enum"] = list(codes())
+    code = schemas["Failure"]["properties"]["Code"]
+    code["x-extensible-enum"] = list(codes())
+    code["description"] += "".join(
+        f"\n- `{name}`: {cause}" for name, cause in sorted(causes().items())
+    )
     paths = dict[str, Document]()
     for rule in app.url_map.iter_rules():
         item = document["paths"].get(FlaskPlugin.flaskpath2openapi(rule.rule), {})
