@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 import config
-from app.console.frame.files import DIGEST
+from app.console.frame.pages import DIGEST
 from app.console.session.sessions import COOKIE
 from app.core.permissions import FLAGS, Role
 from app.http.parser import FORM

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.console.frame.files import FILES
+from app.console.frame.pages import FILES
 from app.console.session import sessions as session
 from app.console.session.sessions import COOKIE
 from app.core.permissions import Role

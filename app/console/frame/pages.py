@@ -1,40 +1,56 @@
-"""Shared by all pages of the console: the blueprint, the frame, the headers and the notices."""
+"""Shared by all pages of the console: frame, files, headers, notices and error pages."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
+from itertools import islice
+from mimetypes import guess_type
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
 from flask import Blueprint, Response, current_app, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from werkzeug.exceptions import HTTPException
 
 from app.approvals.access import filters_of
 from app.approvals.store import approvals
 from app.auth import guard
-from app.console.forms.submissions import submitted
+from app.console.forms.submissions import submitted, typed
 from app.console.frame import times
-from app.console.frame.files import file_path
 from app.console.game.actions import MARK, cards
 from app.console.history import sentences
 from app.console.history.tables import is_undoable, names_in
 from app.console.session import sessions as session
 from app.core.changes import Applied
-from app.core.errors import QuartermasterError
+from app.core.errors import (
+    NotFound,
+    PermissionMissing,
+    QuartermasterError,
+    RoleMissing,
+    Unauthorized,
+)
 from app.core.permissions import Permission
 from app.core.texts import short_text, whole_text, words_of
 from app.core.types import Document
 from app.game.actions.asking import Answer, visible_action
 from app.history.access import visible_entry
 from app.history.store import history
+from app.http import errors
+from app.http.errors import headers_of, http_sentence, note, status_of
+from app.http.tracing import request_id
 from app.players.store import players
+from app.storage.errors import DatabaseError, explain
 from app.users.mail import mailer
 from app.users.oauth.sign_ins import REVOKE_TOKENS
 from app.users.operations import MAIL_RESET_CODE
 from app.users.staff.operations import CREATE_ROLE, INVITE
+from app.users.staff.store import roles
 from app.users.store import users
 
 PREFIX = "/console"
@@ -53,6 +69,16 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Vary": "Cookie",
+}
+FILES = {
+    path.name: path.read_bytes() for path in sorted(Path(__file__).with_name("files").iterdir())
+}
+# Of all files. It is part of their paths: files of another release do not fit the page.
+DIGEST = hashlib.sha256(repr(FILES).encode()).hexdigest()[:12]
+FILE_HEADERS = {
+    # A changed file has another digest and so another path: browsers may cache it for ever.
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
 }
 # The endpoint of unknown paths.
 NOWHERE = "console.nowhere"
@@ -83,7 +109,7 @@ NEWS_WITHOUT_ENTRY = {
     "batch-done": "No row of the batch is left to run.",
 }
 # Operations whose entries contain no changes.
-WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
+WITHOUT_CHANGES = (REVOKE_TOKENS.name, INVITE.name, CREATE_ROLE.name)
 
 
 def path_to(*parts: Any, **query: Any) -> str:
@@ -117,7 +143,7 @@ def templates() -> Environment:
     environment.filters |= {one.__name__: one for one in (*texts, *moments)}
     environment.globals |= {
         "path_to": path_to,
-        "file_path": file_path,
+        "files": path_to("files", DIGEST),
         "icon_tag": icon_tag,
         "time_tag": times.time_tag,
         "duration": sentences.duration,
@@ -191,21 +217,13 @@ def endpoint_of(path: str, method: str = "GET") -> str:
 
 
 def here() -> str:
-    """Return the path of this page, without the notice of the form before it.
-
-    After a refused form, return the path of the page that the form is on.
-    """
-    query = [(name, value) for name, value in request.args.items(multi=True) if name != "done"]
-    path = quote(request.path if request.method in session.SAFE_METHODS else page_of_form())
-    return f"{path}?{urlencode(query)}" if query else path
-
-
-def page_of_form() -> str:
-    """Return the path of the page that a form is on: its own path, or the nearest one above."""
+    """Return the path of this page, or of the page that a form is on, without an earlier notice."""
     path = request.path
+    # A form is at the path of its page, or below it.
     while path != PREFIX and endpoint_of(path) == NOWHERE:
         path = path.rpartition("/")[0]
-    return path
+    query = [(name, value) for name, value in request.args.items(multi=True) if name != "done"]
+    return f"{quote(path)}?{urlencode(query)}" if query else quote(path)
 
 
 def page(template: str, status: int = 200, **context: Any) -> Response:
@@ -250,9 +268,11 @@ def current_notice() -> Document | None:
     Its Action is the id of an action that the game has not answered yet.
     """
     mark = request.args.get("done", "")
-    notice = {"Text": NEWS_WITHOUT_ENTRY.get(mark), "Undo": None, "Action": None}
-    if not mark or notice["Text"]:
-        return notice if mark else None
+    if not mark:
+        return None
+    notice: Document = {"Text": NEWS_WITHOUT_ENTRY.get(mark), "Undo": None, "Action": None}
+    if notice["Text"]:
+        return notice
     try:
         if mark.startswith(MARK):
             (record,) = cards([visible_action(mark.removeprefix(MARK))])
@@ -278,3 +298,69 @@ def entry_text(entry: Document) -> str:
     if entry["Operation"] in (INVITE.name, MAIL_RESET_CODE.name) and mailer.outbox:
         text += f" No mail server is configured: the mail is a file in {mailer.outbox}."
     return text
+
+
+@blp.get(f"/files/{DIGEST}/<name>")
+@guard.without_database
+def get_file(name: str) -> Response:
+    """Send the stylesheet, a module or the icon."""
+    if name not in FILES:
+        raise NotFound("file", name, "There is no such file.")
+    return Response(FILES[name], headers=FILE_HEADERS, mimetype=guess_type(name)[0])
+
+
+@blp.route("/<path:rest>", methods=["GET", "POST"])
+@guard.without_database
+def nowhere(rest: str) -> Response:
+    """Redirect from the URL of a form, which a browser shows after a refusal, to its page."""
+    if request.method in session.SAFE_METHODS and endpoint_of(request.path, "POST") != NOWHERE:
+        return see_other(here())
+    raise NotFound("page", rest, "There is no such page.")
+
+
+def error_page(error: QuartermasterError) -> Response:
+    """Return the page of an error; without a session, the sign-in page."""
+    is_unknown, ask = isinstance(error, Unauthorized), []
+    if request.method in session.SAFE_METHODS:
+        if is_unknown:
+            return see_other(path_to("sign-in", back=here()))
+        if isinstance(error, session.FactorMissing):
+            return see_other(path_to("second-factor"))
+    note(error)
+    if isinstance(error, PermissionMissing | RoleMissing) and session.current_session():
+        # Some who manage staff.
+        ask = [str(user.get("Name")) for user in islice(roles.administrators(), 5)]
+    text = "You are no longer signed in. Nothing was changed." if is_unknown else str(error)
+    # Every page would refuse somebody without a role.
+    has_ended = is_unknown or isinstance(error, session.AccessEnded)
+    answer = problem_page(status_of(error), text, has_ended, ask)
+    answer.headers.update(headers_of(error))
+    return answer
+
+
+def http_error_page(error: HTTPException) -> Response:
+    return problem_page(error.code or 500, http_sentence(error))
+
+
+def problem_page(
+    status: int, text: str, sign_in: bool = False, ask: Sequence[str] = ()
+) -> Response:
+    """Return a page about an error, with the typed values, so that they are not lost.
+
+    It shows only what was read, and nothing is read before authentication.
+    """
+    return page(
+        "frame/problem.html",
+        status,
+        code=status,
+        text=text,
+        ask=ask,
+        kept=typed(),
+        is_form=request.method not in session.SAFE_METHODS,
+        sign_in_path=path_to("sign-in", back=here()),
+        sign_in=sign_in or not session.cookie(session.COOKIE),
+        request_id=request_id(),
+    )
+
+
+errors.register(blp, DatabaseError, explain, error_page, http_error_page)
