@@ -35,8 +35,8 @@ LAST_CHANGES = 6
 RECENT_COOKIE = "quartermaster-recent"
 
 
-def player_card(record: Document, former_name: str | None = None) -> Document:
-    """Return the card of a player, with the former name by which a search found it, if any.
+def player_card(record: Document) -> Document:
+    """Return the card of a player.
 
     A game writes players, too: fields may be missing, or of another type.
     """
@@ -49,20 +49,14 @@ def player_card(record: Document, former_name: str | None = None) -> Document:
     for name in ("LastOnline", "CreationDate"):
         at = record.get(name)
         card[name] = at if isinstance(at, datetime) else None
-    card["Name"] = card["Name"] or str(record["Id"])
-    return {**card, "FormerName": former_name, "DeletedAt": record.get("DeletedAt")}
+    return {**card, "Name": card["Name"] or str(record["Id"])}
 
 
-def user_card(user: Document, former_name: str | None = None) -> Document:
+def user_card(user: Document) -> Document:
     """Return the card of an account, of which the store has repaired what a game damaged."""
-    return {
-        **user,
-        "Id": user["_id"],
-        "Name": user["Name"] or str(user["_id"]),
-        "RoleNames": all_role_names(user),
-        "FormerName": former_name,
-        "DeletedAt": None,
-    }
+    id_ = user["_id"]
+    names = {"Name": user["Name"] or str(id_), "RoleNames": all_role_names(user)}
+    return {**user, **names, "Id": id_, "UserId": id_}
 
 
 class Kind(NamedTuple):
@@ -71,9 +65,7 @@ class Kind(NamedTuple):
     # The kind of documents in history.
     name: str
     store: Any
-    card: Callable[..., Document]
-    # The field of a card with the id of the account.
-    account: str
+    card: Callable[[Document], Document]
     # The orders that a page offers: fields, with a minus if they descend, and their labels.
     orders: Mapping[str, str]
 
@@ -83,21 +75,22 @@ class Kind(NamedTuple):
         return (Field("search", "Name"), order)
 
     def cards(self, records: Iterable[Document]) -> list[Document]:
-        return self.marked(map(self.card, records))
-
-    def marked(self, cards: Iterable[Document]) -> list[Document]:
         """Return cards with penalties, notes, and words for what to notice.
 
-        Penalties are shown only to callers who may see the account.
+        Penalties are shown only to callers who may see the account. A record has the former name by
+        which a search found it, and the time of its deletion, if any.
         """
-        shown, now = list(cards), users.now()
+        shown = []
+        for record in records:
+            found_by = {name: record.get(name) for name in ("FormerName", "DeletedAt")}
+            shown.append({**self.card(record), **found_by})
         sees_users = guard.caller().may(Permission.USERS_READ)
-        ids = [card[self.account] for card in shown] if sees_users else []
+        ids = [card["UserId"] for card in shown] if sees_users else []
         accounts = users.get_many(ids, "Name", *BAN, *MUTE)
         noted = self.store.get_many([card["Id"] for card in shown], "Notes")
         for card in shown:
-            account = accounts.get(card[self.account])
-            card |= {"Account": account, **penalties_in_force(account or {}, now)}
+            account = accounts.get(card["UserId"])
+            card |= {"Account": account, **penalties_in_force(account or {}, users.now())}
             card["Notes"] = visible_notes(noted.get(card["Id"], {}).get("Notes"))
             words = {"deleted": "DeletedAt", "banned": BAN.flag, "muted": MUTE.flag}
             card["Marks"] = [(word, "bad") for word, field in words.items() if card[field]]
@@ -116,8 +109,8 @@ class Kind(NamedTuple):
         """Return cards of those whose former name begins with a text, if not already listed."""
         names = {shown["Name"] for shown in listed}
         found = self.store.find_by_former_name(search, MOST_FORMER)
-        cards = [self.card(record, name) for record, name in found]
-        return self.marked(card for card in cards if card["Name"] not in names)
+        cards = self.cards({**record, "FormerName": name} for record, name in found)
+        return [card for card in cards if card["Name"] not in names]
 
     def about(self, found: Listed) -> Document:
         """Return what the page of a list shows beside it: those with other names."""
@@ -182,16 +175,9 @@ PLAYERS = Kind(
     "player",
     players,
     player_card,
-    "UserId",
     {"name": "By name", "-level": "Highest level first", "-lastonline": "Last seen first"},
 )
-USERS = Kind(
-    "user",
-    users,
-    user_card,
-    "Id",
-    {"name": "By name", "email": "By address"},
-)
+USERS = Kind("user", users, user_card, {"name": "By name", "email": "By address"})
 
 
 def deleted_cards(text: str) -> list[Document]:
