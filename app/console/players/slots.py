@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -70,13 +70,13 @@ class Grid(NamedTuple):
         return self._replace(cells=[cell for cell in self.cells if cell["item"]])
 
 
-def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None = None) -> Grid:
-    """Return public slots as a grid; changes contains the content of slots after a change."""
+def grid(slots: list[Document], names: Names, changes: Mapping[int, Document] = {}) -> Grid:
+    """Return public slots as a grid, with the changes of a preview by slot."""
     cells = []
     for slot in slots:
         number, item, after = slot["Slot"], slot["ItemId"] if slot["Quantity"] else None, None
-        if changes and number in changes:
-            held = changes[number] or {}
+        if number in changes:
+            held = changes[number]["After"] or {}
             after = quantity_of(held) if held else 0
             # An empty slot shows the item that would be added.
             item = item or held.get("ItemId")
@@ -100,32 +100,26 @@ def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None 
     return Grid(cells, sum(cell["quantity"] > 0 for cell in cells), len(cells))
 
 
-def steps(entry: Document | None) -> list[tuple[str, int, Document]]:
-    """Return the changes of slots: the container, the number and the change, inventory first."""
-    found = []
-    for change in (entry or {}).get("Changes", ()):
+def changes_of(entry: Document | None, container: str) -> dict[int, Document]:
+    """Return by slot the changes of an entry in one container."""
+    found = {}
+    for change in entry["Changes"] if entry else ():
         root, _, slot = change["Path"].partition(".")
-        if root in ("Inventory", "Bank") and (number := decimal(slot)) is not None:
-            found.append((root, number, change))
-    return sorted(found, key=lambda step: (step[0] != "Inventory", step[1]))
-
-
-def changes_of(entry: Document | None, container: str) -> dict[int, Any]:
-    """Return by slot the content after an entry, for one container."""
-    return {slot: change["After"] for root, slot, change in steps(entry) if root == container}
+        if root == container and (number := decimal(slot)) is not None:
+            found[number] = change
+    return dict(sorted(found.items()))
 
 
 def preview_lines(entry: Document) -> list[str]:
     """Return the lines of the preview of a change, one per slot."""
-    found = steps(entry)
     lines = [str(entry["Warning"])] if "Warning" in entry else []
-    for root, slot, change in found:
-        place = "Bank, slot" if root == "Bank" else "Slot"
-        sides = (change["Before"], change["After"])
-        counts = [f"{quantity_of(held):,}" if held else "empty" for held in sides]
-        line = Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>")
-        lines.append(line.format(place, slot, *counts))
-    if entry["Operation"] == "give" and all(root != "Bank" for root, *_ in found):
+    for container, place in (("Inventory", "Slot"), ("Bank", "Bank, slot")):
+        for slot, change in changes_of(entry, container).items():
+            sides = (change["Before"], change["After"])
+            counts = [f"{quantity_of(held):,}" if held else "empty" for held in sides]
+            line = Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>")
+            lines.append(line.format(place, slot, *counts))
+    if entry["Operation"] == "give" and not changes_of(entry, "Bank"):
         lines.append("Nothing goes into the bank.")
     return lines
 

@@ -17,7 +17,6 @@ from app.console.players.slots import preview_lines
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.operations import Operation
-from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.texts import name_of
 from app.core.types import Document
@@ -126,25 +125,21 @@ FORMS = {
 MOST_SLOTS = 200
 
 
-def find_online(wanted: Document, size: int) -> Page:
-    found = players.walk_online(window_of(wanted, size))
-    return found._replace(values=PLAYERS.cards(found.values))
-
-
 NEEDS = (Permission.PLAYERS_READ,)
 COLUMNS = columns(
     "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
 )
 ListPage(
-    "/players",
-    NEEDS,
-    PLAYERS.find,
-    COLUMNS,
-    PLAYERS.filters,
-    "players/list.html",
-    PLAYERS.about,
+    "/players", NEEDS, PLAYERS.find, COLUMNS, PLAYERS.filters, "players/list.html", PLAYERS.about
 )
-ListPage("/players/online", NEEDS, find_online, COLUMNS, template="players/online.html")
+ListPage(
+    "/players/online",
+    NEEDS,
+    lambda wanted, size: players.walk_online(window_of(wanted, size)),
+    COLUMNS,
+    template="players/online.html",
+    cards=PLAYERS.cards,
+)
 
 
 def player_page(tab: str, key: Lookup) -> Response:
@@ -180,8 +175,8 @@ def items_content(held: Document, id_: str) -> Document:
     bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
     chosen, bag_id = request.args.get("item", ""), request.args.get("bag")
     contents = bags.get(path_guid("bag", bag_id))["Slots"] if bag_id else []
-    names = names_in(inventory, bank, contents, chosen, sent and sent.args)
     preview = sent.preview if sent else None
+    names = names_in(inventory, bank, contents, chosen, preview)
     return {
         "inventory": slots.grid(inventory, names, slots.changes_of(preview, "Inventory")),
         "bank": slots.grid(bank, names, slots.changes_of(preview, "Bank")).without_empty(),
