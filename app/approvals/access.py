@@ -24,9 +24,11 @@ from app.auth.spending import OverLimit, OverOwnLimit, spend
 from app.core.changes import Applied, Intent, Origin
 from app.core.errors import Forbidden, Invalid, NotFound, PermissionMissing
 from app.core.naming import Lookup
+from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.history.access import hidden_kinds, with_current_names
+from app.http.cursors import cursors
 from app.http.intents import origin, sent_key
 from app.http.tracing import request_id
 from app.players.store import players
@@ -69,6 +71,13 @@ def require_role(asker: Caller) -> None:
 def public_requests(requests: Iterable[Document]) -> list[Document]:
     """Return public requests, with the names that their subjects have now."""
     return with_current_names([*map(public_approval, requests)])
+
+
+def list_requests(args: Document, size: int) -> CursorPage:
+    """Return a page of the public requests in a state that the caller sees."""
+    after = cursors.read(args.get("after", ""))
+    page = approvals.list(filters_of(args.get("state")), size, after)
+    return page._replace(values=public_requests(page.values))
 
 
 def filters_of(state: str | None) -> ApprovalFilters:

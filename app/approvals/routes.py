@@ -24,13 +24,11 @@ from app.approvals.schemas import (
     AskArgs,
     DeclineArgs,
 )
-from app.approvals.store import approvals
 from app.auth.views import read_route
 from app.core.errors import NotFound
 from app.core.permissions import KeyAccess, Permission, SignedIn
 from app.core.types import Document
 from app.http.api import Blueprint
-from app.http.cursors import cursors
 from app.http.examples import BATCH, PLAYER
 from app.http.intents import change_response
 from app.http.lists import cursor_response, page_size
@@ -81,9 +79,7 @@ def list_approvals(args: Document) -> Response:
     Newest first. Without the permission `approve`, only your own. Those about users and roles need
     the permissions `users.read` and `staff.manage`.
     """
-    after = cursors.read(args.get("after", ""))
-    page = approvals.list(access.filters_of(args.get("state")), page_size(args), after)
-    return cursor_response(page._replace(values=access.public_requests(page.values)))
+    return cursor_response(access.list_requests(args, page_size(args)))
 
 
 @read("/<request_id>", ApprovalSchema, *ASKS, refuses=(UNKNOWN,))

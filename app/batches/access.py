@@ -40,9 +40,10 @@ def _to_see(batch: Document) -> list[Permission]:
     return [needed for kind, needed in NEEDED.items() if f"{kind}s" in needs]
 
 
-def list_batches(size: int, after: str) -> CursorPage:
+def list_batches(args: Document, size: int) -> CursorPage:
     """Return a page of the batches whose rows the caller may see."""
-    return batches.list(size, cursors.read(after), [f"{kind}s" for kind in hidden_kinds()])
+    after = cursors.read(args.get("after", ""))
+    return batches.list(size, after, [f"{kind}s" for kind in hidden_kinds()])
 
 
 def list_rows(batch: Document, args: Document, size: int) -> CursorPage:

@@ -101,7 +101,7 @@ def list_batches(args: Document) -> Response:
     Newest first. Batches about accounts are only for callers who may see accounts. Batches are kept
     as long as history.
     """
-    page = access.list_batches(page_size(args), args.get("after", ""))
+    page = access.list_batches(args, page_size(args))
     return cursor_response(map_page(public_batch, page))
 
 

@@ -10,7 +10,6 @@ from flask import Response
 from app.approvals import access, kinds
 from app.approvals.kinds import RUN_BATCH
 from app.approvals.schemas import ApproveArgs, DeclineArgs
-from app.approvals.store import approvals
 from app.auth import guard
 from app.batches.store import batches
 from app.console.batches.views import with_titles
@@ -25,30 +24,22 @@ from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup
 from app.core.operations import find_operation
-from app.core.paging import CursorPage
 from app.core.permissions import Permission, SignedIn
 from app.core.types import Document
-from app.http.cursors import cursors
 from app.players.store import players
 from app.privacy.domain import ERASE
 
-API = "POST /api/v1/approvals/<key>"
 TABS = {"waiting": "Waiting", "decided": "Decided"}
-
-
-def find_requests(wanted: Document, size: int) -> CursorPage:
-    after = cursors.read(wanted.get("after", ""))
-    page = approvals.list(access.filters_of(wanted["state"]), size, after)
-    return page._replace(values=[*map(with_words, access.public_requests(page.values))])
 
 
 ListPage(
     "/approvals",
     (SignedIn.ANYBODY,),
-    find_requests,
+    access.list_requests,
     columns("At State Operation Subject Reason By DecidedBy Why Id", Plan=lines_text),
     (Field("state", "State", type="select", value="waiting", options=lambda: TABS),),
     "approvals/list.html",
+    cards=lambda found: [with_words(request) for request in found],
 )
 
 
@@ -62,14 +53,12 @@ def with_words(shown: Document) -> Document:
         with suppress(NotFound):
             named["To"] = players.identity(Lookup.parse(receiver)).name
     entry = {**shown, "Arguments": named, "Changes": shown["Plan"], "UndoneBy": None}
-    (texts,) = table_entries([entry])
-    title = kinds.title_of(shown["Operation"])
-    return {
-        **texts,
-        "Arguments": {**dict(texts["ArgumentTexts"]), **batch_facts(shown)},
-        "Lines": [Line(title)] if title else texts["Lines"],
-        "Effects": texts["Lines"] if title else (),
-    }
+    (shown,) = table_entries([entry])
+    shown["Arguments"] = {**dict(shown["ArgumentTexts"]), **batch_facts(shown)}
+    shown["Effects"] = ()
+    if title := kinds.title_of(shown["Operation"]):
+        shown |= {"Lines": [Line(title)], "Effects": shown["Lines"]}
+    return shown
 
 
 def batch_facts(shown: Document) -> Document:
@@ -83,8 +72,8 @@ def batch_facts(shown: Document) -> Document:
 
 def approval_page(request_id: str) -> Response:
     shown = with_words(*access.public_requests([access.visible_request(request_id)]))
-    values = {"Plan": shown["PlanNumber"]}
-    target = Target(path_to("approvals", request_id), request_id, record=shown, values=values)
+    path, values = path_to("approvals", request_id), {"Plan": shown["PlanNumber"]}
+    target = Target(path, request_id, record=shown, values=values)
     return render("approvals/approval.html", request=shown, forms=forms_on(FORMS, target))
 
 
@@ -102,19 +91,22 @@ def after_approval(approved: Applied, _: Submission, request_id: str) -> Respons
     return redirect_with_notice(mark, path_to("approvals", *kept))
 
 
-APPROVE = Form(
+decision = partial(
+    Form,
     None,
+    api=lambda sent: f"POST /api/v1/approvals/<key>/{sent.form.name}",
+    asks_reason=False,
+)
+APPROVE = decision(
     "Approve",
     "Approve",
     (Field("Plan", "", type="hidden", is_required=False),),
     act=access.approve,
     schema=ApproveArgs(),
-    api=f"{API}/approve",
     about="The change is made at once, if the result is still what you see here. A batch is then "
     "run by the person who asked, as its rows are planned.",
     is_offered=partial(is_open, is_own=False),
     needs=(Permission.APPROVE,),
-    asks_reason=False,
     is_sensitive=lambda request_id: kinds.is_sensitive(
         access.visible_request(request_id)["Operation"]
     ),
@@ -122,28 +114,22 @@ APPROVE = Form(
 )
 FORMS = (
     APPROVE,
-    Form(
-        None,
+    decision(
         "Decline…",
         "Decline",
         (Field("Why", "Reason", "The person who asked sees it."),),
         act=access.decline,
         schema=DeclineArgs(),
-        api=f"{API}/decline",
         is_offered=APPROVE.is_offered,
         needs=(Permission.APPROVE,),
-        asks_reason=False,
         is_danger=True,
         notice="declined",
     ),
-    Form(
-        None,
+    decision(
         "Withdraw",
         "Withdraw",
         act=access.withdraw,
-        api=f"{API}/withdraw",
         is_offered=partial(is_open, is_own=True),
-        asks_reason=False,
         is_quiet=True,
         notice="withdrawn",
     ),

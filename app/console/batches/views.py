@@ -62,13 +62,7 @@ ROW_ARGUMENTS = RowListArgs()
 VERDICT_TABS = ("", *VERDICTS, "replanned")
 # The sources of a batch, with the labels of their tabs.
 SOURCES = {"players": "Players", "file": "A file", "changes": "Undo changes"}
-API = "POST /api/v1/batches"
 NEEDS = (Permission.PLAYERS_READ,)
-
-
-def find_batches(wanted: Document, size: int) -> CursorPage:
-    page = access.list_batches(size, wanted.get("after", ""))
-    return page._replace(values=with_titles(page.values))
 
 
 def with_titles(found: Sequence[Document]) -> list[Document]:
@@ -88,10 +82,11 @@ def with_titles(found: Sequence[Document]) -> list[Document]:
 ListPage(
     "/batches",
     NEEDS,
-    find_batches,
+    access.list_batches,
     columns("At Title State Rows Ready Done Refused Replanned By Reason Id"),
     template="batches/list.html",
     about=lambda _: {"curl": get_curl("batches")},
+    cards=with_titles,
 )
 
 
@@ -185,13 +180,20 @@ def show_plan(made: Applied, *_: Any, **__: Any) -> Response:
 
 
 PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")
-run_form = partial(Form, None, needs=(Permission.BATCHES_RUN,), asks_reason=False, lead=show_state)
+API = "POST /api/v1/batches"
+run_form = partial(
+    Form,
+    None,
+    api=lambda sent: f"{API}/<key>/{sent.form.name}",
+    needs=(Permission.BATCHES_RUN,),
+    asks_reason=False,
+    lead=show_state,
+)
 plan_form = partial(Form, None, lead=show_plan)
 RUN = run_form(
     "Run…",
     "Run",
     act=access.start,
-    api=f"{API}/<key>/run",
     # Asks what is to be done, in as many sentences as there are kinds of rows.
     template="batches/run_question.html",
     layout="run",
@@ -204,7 +206,6 @@ PAUSE = run_form(
     "Pause",
     "Pause",
     act=access.pause,
-    api=f"{API}/<key>/pause",
     about="The service finishes it even if you leave this page.",
     is_offered=in_state("running"),
 )
@@ -212,7 +213,6 @@ CANCEL = run_form(
     "Cancel…",
     "Cancel the batch",
     act=access.cancel,
-    api=f"{API}/<key>/cancel",
     about="Rows that are ready will not be carried out. What was done stays. A cancelled batch "
     "cannot be resumed.",
     is_danger=True,

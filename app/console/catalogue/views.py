@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from flask import Response
 
@@ -17,14 +17,12 @@ from app.console.frame.pages import blp, path_to, render, required
 from app.console.history.tables import changes_of
 from app.console.players.slots import item_icon
 from app.console.players.views import VALUE
-from app.core.changes import Applied
 from app.core.paging import Page
 from app.core.permissions import Permission
 from app.core.texts import whole_text
 from app.core.types import Document
 from app.players.variables.domain import GLOBAL, global_value
 from app.players.variables.operations import SET_GLOBAL_VARIABLE
-from app.players.variables.schemas import SetVariableArgs
 
 # The most requested types come first.
 ORDER = ("item", "spell", "class", "map", "npc", "quest", "playervariable", "servervariable")
@@ -47,9 +45,16 @@ def label(type_: str) -> str:
 
 
 def find_objects(wanted: Document, size: int, type_name: str) -> Page:
-    found = objects.walk(parse_type(type_name), window_of(wanted, size), search_text(wanted))
-    values = [{"Name": "", **record, "Facts": facts(record)} for record in found.values]
-    return found._replace(values=values)
+    return objects.walk(parse_type(type_name), window_of(wanted, size), search_text(wanted))
+
+
+def cards(records: Iterable[Document]) -> list[Document]:
+    """Return objects with the fields beyond their ids, types and names."""
+    shown = []
+    for record in records:
+        facts = [(k, v) for k, v in record.items() if k not in ("Id", "Type", "Name")]
+        shown.append({"Name": "", **record, "Facts": facts})
+    return shown
 
 
 def about_type(_: Listed, type_name: str) -> Document:
@@ -69,6 +74,7 @@ CATALOGUE = ListPage(
     (Field("search", "Name"),),
     "catalogue/list.html",
     about_type,
+    cards=cards,
 )
 
 
@@ -80,7 +86,7 @@ def show_catalogue() -> Response:
 
 def object_page(object_id: str, type_name: str = GLOBAL) -> Response:
     type_ = parse_type(type_name)
-    record = {"Name": "", **objects.get(type_, object_id)}
+    (record,) = cards([objects.get(type_, object_id)])
     changes = changes_of("object", object_id, LAST_CHANGES)
     is_variable = type_ == GLOBAL
     values = {"value": whole_text(global_value(record))} if is_variable else {}
@@ -91,15 +97,9 @@ def object_page(object_id: str, type_name: str = GLOBAL) -> Response:
         type=type_,
         title=label(type_),
         record=record,
-        facts=facts(record),
         forms=forms_on([SET_VALUE] if is_variable else [], target),
         **changes,
     )
-
-
-def set_value(object_id: str, args: Document) -> Applied:
-    args = {"variable_id": object_id, **args}
-    return execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, object_id), args)
 
 
 SET_VALUE = Form(
@@ -108,8 +108,8 @@ SET_VALUE = Form(
     "Set",
     (VALUE,),
     name="value",
-    act=set_value,
-    schema=SetVariableArgs(),
+    act=lambda id_, args: execute(SET_GLOBAL_VARIABLE, ObjectKey(GLOBAL, id_), args),
+    path_arguments={"variableid": "object_id"},
     replaces="",
 )
 Place("/catalogue/<type_name>/<object_id>", {"": []}, object_page, needs=NEEDS)
@@ -121,8 +121,3 @@ Place(
     "object",
     needs=NEEDS,
 )
-
-
-def facts(record: Document) -> list[tuple[str, Any]]:
-    """Return the fields of an object beyond its id, its type and its name."""
-    return [(k, v) for k, v in record.items() if k not in ("Id", "Type", "Name")]

@@ -96,6 +96,8 @@ class ListPage:
     # The forms beside the list, and their target, by the path of the page.
     forms: tuple[Form, ...] = ()
     target: Callable[[str], Target] = Target
+    # Returns the records of a page as the page and the file show them.
+    cards: Callable[[Any], list[Any]] = list
 
     def __post_init__(self) -> None:
         """Add the views of its page, if it has one of its own, and of its file."""
@@ -116,7 +118,8 @@ class ListPage:
 
     def part(self, after: str | None, size: int, **place: Any) -> Page | CursorPage:
         typed = {**self.wanted(), "after": after}
-        return self.read({name: text for name, text in typed.items() if text}, size, **place)
+        found = self.read({name: text for name, text in typed.items() if text}, size, **place)
+        return found._replace(values=self.cards(found.values))
 
     def find(self, **place: Any) -> Listed:
         """Return the page of the list that the query selects."""

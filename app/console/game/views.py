@@ -52,27 +52,23 @@ ARGUMENTS = ActionListArgs()
 
 
 def search(wanted: Document, size: int) -> CursorPage:
-    found = asking.search(load(ARGUMENTS, wanted), size)
-    return found._replace(values=cards(found.values))
+    return asking.search(load(ARGUMENTS, wanted), size)
 
 
 COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
+KIND_LABELS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
 ACTIONS = ListPage(
     "/game",
     (Permission.GAME_ACT,),
     search,
     COLUMNS,
     (
-        Field(
-            "kind",
-            "What",
-            type="select",
-            options=lambda: {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}},
-        ),
+        Field("kind", "What", type="select", options=lambda: KIND_LABELS),
         Field("player", "Player", suggest="player"),
         Field("user", "User"),
     ),
     shows_refusal=True,
+    cards=cards,
 )
 
 
@@ -138,8 +134,7 @@ def get_curl(path: str, **query: str) -> str:
 
 
 IN_THE_GAME = "In the game"
-
-
+UNSUGGESTED = {"autocomplete": "off"}
 MAP_FIELD = Field("mapid", "Map", BY_NAME, object_type="map")
 PLAYER_FIELD = Field("player", "Player", BY_NAME, suggest="player")
 X, Y = (Field(axis, axis.upper(), type="number", is_required=False) for axis in "xy")
@@ -186,7 +181,7 @@ MESSAGE = Form(
     None,
     "Send a message…",
     "Tell {name}",
-    (Field("Message", "Message", html={"autocomplete": "off"}),),
+    (Field("Message", "Message", html=UNSUGGESTED),),
     name="message",
     card=IN_THE_GAME,
     act=lambda key, args: ask("chat", find_player(key), args),
@@ -234,7 +229,7 @@ RESTART_GAME = Form(
     "Restart",
     (
         Field("Minutes", "Minutes", "Until the restart; 0 means at once.", value=10),
-        Field("Message", "Message to everybody", html={"autocomplete": "off"}),
+        Field("Message", "Message to everybody", html=UNSUGGESTED),
     ),
     name=RESTART,
     path="",
@@ -278,42 +273,25 @@ def after_speaking(answer: Answer, sent: Submission) -> Response:
 
 
 def chat_target(path: str) -> Target:
-    values = {name: plain(request.args.get(name, "")) for name in LISTENERS}
-    return Target(path, values=values)
+    """Return the target of the chat form, with the listeners in the query."""
+    return Target(path, values={name: plain(request.args.get(name, "")) for name in LISTENERS})
 
 
+WHOM = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
+LISTENER_FIELDS = (
+    Field("to", "To whom", value=EVERYBODY, type="radio", options=lambda: WHOM),
+    replace(MAP_FIELD, is_required=True, only_with=(MAP,)),
+    replace(PLAYER_FIELD, is_required=True, only_with=(PLAYER,)),
+)
+COLOUR_FIELD = Field("colour", "", value=COLOUR, type="color", html={"aria-label": "Colour"})
 SAY = Form(
     None,
     "Say something",
     "Say",
     (
-        Group(
-            "",
-            (
-                Field(
-                    "to",
-                    "To whom",
-                    value=EVERYBODY,
-                    type="radio",
-                    options=lambda: {
-                        EVERYBODY: "Everybody",
-                        MAP: "Everybody on a map",
-                        PLAYER: "One player",
-                    },
-                ),
-                replace(MAP_FIELD, is_required=True, only_with=(MAP,)),
-                replace(PLAYER_FIELD, is_required=True, only_with=(PLAYER,)),
-            ),
-            legend="To whom",
-        ),
-        Group(
-            "colour",
-            (
-                Field("coloured", "Choose a colour"),
-                Field("colour", "", value=COLOUR, type="color", html={"aria-label": "Colour"}),
-            ),
-        ),
-        Field("Message", "Message", KINDS["chat"].about, html={"autocomplete": "off"}),
+        Group("", LISTENER_FIELDS, legend="To whom"),
+        Group("colour", (Field("coloured", "Choose a colour"), COLOUR_FIELD)),
+        Field("Message", "Message", KINDS["chat"].about, html=UNSUGGESTED),
     ),
     name="chat",
     path="",
@@ -337,4 +315,5 @@ ListPage(
     about=lambda _: {"game_looks": actions.is_game_looking()},
     forms=(SAY,),
     target=chat_target,
+    cards=cards,
 )

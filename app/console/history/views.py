@@ -59,8 +59,7 @@ FILTERS = (
 
 
 def search(wanted: Document, size: int) -> CursorPage:
-    found = access.search(load(ARGUMENTS, api_filters(wanted)), size)
-    return found._replace(values=table_entries(found.values))
+    return access.search(load(ARGUMENTS, api_filters(wanted)), size)
 
 
 def about_history(found: Listed) -> Document:
@@ -89,6 +88,7 @@ ListPage(
     "history/list.html",
     about_history,
     shows_refusal=True,
+    cards=table_entries,
 )
 
 

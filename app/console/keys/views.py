@@ -19,7 +19,7 @@ from app.core.naming import Lookup
 from app.core.permissions import Permission, scope_texts
 from app.core.types import Document, value_at
 from app.users.api_keys.management import CREATE_KEY, REVOKE_KEY, ROTATE_KEY, list_keys
-from app.users.api_keys.schemas import LONGEST_NAME, OVERLAP_HOURS
+from app.users.api_keys.schemas import OVERLAP_HOURS
 from app.users.oauth.sign_ins import owner
 from app.users.store import users
 
@@ -72,72 +72,42 @@ def endpoint(sent: Submission) -> str:
     return f"{method} {path}?user={sent.target.record['Owner']}"
 
 
+key_form = partial(Form, api=endpoint, is_sensitive=True)
+row_form = partial(key_form, row="key_id", path_arguments={"Id": "key_id"})
 DAYS = Field("Days", "Days until it expires", value=KEY_DAYS, is_required=True)
-CREATE = Form(
+WHAT_FOR = "What the key is for. History shows this name with each change."
+NETWORKS = "Networks that may use the key, such as 203.0.113.0/24."
+A_DAY = "The total of all items from midnight to midnight, UTC."
+LINES = "Names or ids, one on each line."
+AREA = {"rows": 2, "maxlength": 40000}
+BUDGET = (
+    Field("LargestQuantity", "Largest quantity per request"),
+    Field("ItemsPerDay", "Items per day", A_DAY),
+    Field("Items", "Only these items", LINES, type="area", object_type="item", html=AREA),
+)
+OVERLAP = "Hours until the former secret expires"
+CREATE = key_form(
     CREATE_KEY,
     "Create a key",
     "Create the key",
     (
-        Field(
-            "Name",
-            "Name",
-            "What the key is for. History shows this name with each change.",
-            html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
-        ),
+        Field("Name", "Name", WHAT_FOR, html={"autocomplete": "off"}),
         Field("Scopes", "What it may do", type="checks", options=scope_texts),
         DAYS,
-        Field(
-            "Addresses",
-            "Addresses",
-            "Networks that may use the key, such as 203.0.113.0/24.",
-            html=AS_TYPED,
-        ),
-        Group(
-            "field",
-            (
-                Field("LargestQuantity", "Largest quantity per request"),
-                Field(
-                    "ItemsPerDay",
-                    "Items per day",
-                    "The total of all items from midnight to midnight, UTC.",
-                ),
-                Field(
-                    "Items",
-                    "Only these items",
-                    "Names or ids, one on each line.",
-                    type="area",
-                    object_type="item",
-                    html={"rows": 2, "maxlength": 40000},
-                ),
-            ),
-            "Budget",
-            "Budget",
-        ),
+        Field("Addresses", "Addresses", NETWORKS, html=AS_TYPED),
+        Group("field", BUDGET, "Budget", "Budget"),
     ),
     path="",
-    api=endpoint,
     schema=NewKey(),
     shows_outcome=True,
-    is_sensitive=True,
 )
-ROTATE = Form(
+ROTATE = row_form(
     ROTATE_KEY,
     "Rotate…",
     "Rotate",
-    (
-        Field(
-            "OverlapHours",
-            "Hours until the former secret expires",
-            value=OVERLAP_HOURS,
-            is_required=True,
-        ),
-        DAYS,
-    ),
+    (Field("OverlapHours", OVERLAP, value=OVERLAP_HOURS, is_required=True), DAYS),
     name="rotate",
     path="<key_id>/rotate",
-    row="key_id",
-    path_arguments={"Id": "key_id"},
-    api=endpoint,
     about=(
         "The key gets a new secret, which is shown once. Name, permissions, addresses and budget "
         "stay the same."
@@ -145,22 +115,17 @@ ROTATE = Form(
     schema=Rotation(),
     replaces="Keys.{key_id}",
     shows_outcome=True,
-    is_sensitive=True,
 )
-REVOKE = Form(
+REVOKE = row_form(
     REVOKE_KEY,
     "Revoke…",
     "Revoke",
     name="revoke",
     path="<key_id>/revoke",
-    row="key_id",
-    path_arguments={"Id": "key_id"},
-    api=endpoint,
     about="Tools that use this key are refused within seconds.",
     confirm=NOT_UNDONE,
     # Without the permission to see accounts, nobody sees the entry, even of the own account.
     notice="revoked",
-    is_sensitive=True,
 )
 FORMS = {"keys": (CREATE, ROTATE, REVOKE)}
 Place("/keys", FORMS, own_keys_page, find_key, "user", needs=(Permission.KEYS_MANAGE,), is_own=True)

@@ -26,7 +26,6 @@ from app.console.session import sessions as session
 from app.core.changes import Applied
 from app.core.errors import NotFound
 from app.core.naming import Lookup, parse_guid
-from app.core.paging import Page
 from app.core.penalties import BAN, MUTE, Penalty
 from app.core.permissions import Permission, role_names
 from app.core.types import Document
@@ -76,28 +75,25 @@ STAYS = Markup(
 def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Form, Form]:
     """Return the forms that lift and that impose a penalty."""
     verb = IMPOSE[penalty].name
-    lift = Form(
+    form = partial(Form, card="Moderation", replaces="")
+    lift = form(
         LIFT[penalty],
         f"Un{verb}",
         f"Un{verb}",
         view=f"un{verb}_user",
-        card="Moderation",
         template="users/penalty.html",
         layout="penalty",
         is_quiet=True,
         is_offered=lambda target: target.record[penalty.flag],
-        replaces="",
     )
-    impose = Form(
+    impose = form(
         IMPOSE[penalty],
         f"{verb.capitalize()}…",
         f"{verb.capitalize()} {{name}}",
         (Field("duration", "Days", value=7), *fields),
         view=f"{verb}_user",
-        card="Moderation",
         about=about,
         is_offered=lambda target: target.record["may_punish"] and not target.record[penalty.flag],
-        replaces="",
     )
     return lift, impose
 
@@ -105,6 +101,22 @@ def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Fo
 def is_settable(target: Target) -> bool:
     """Tell whether others than its holder may set how an account signs in."""
     return not role_names(target.record)
+
+
+def is_other(target: Target) -> bool:
+    return target.id != guard.caller().id
+
+
+# They set how somebody else signs in.
+credential_form = partial(
+    Form,
+    needs=MANAGE,
+    confirm=NOT_UNDONE,
+    replaces="",
+    is_offered=is_settable,
+    is_secret=True,
+    is_sensitive=accounts.is_of_staff,
+)
 
 
 def after_erasure(applied: Applied, _: Submission, key: Lookup) -> Response:
@@ -148,23 +160,17 @@ FORMS = {
             about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
             is_sensitive=accounts.is_of_staff,
         ),
-        Form(
+        credential_form(
             CHANGE_PASSWORD,
             "Set a new password…",
             "Set the password",
             PASSWORD_FIELDS,
             name="password",
             card="Password",
-            needs=MANAGE,
             view="manage_password",
             schema=NewPassword(),
             # A password manager must not save it for the signed-in user.
             template="users/password_fields.html",
-            confirm=NOT_UNDONE,
-            replaces="",
-            is_offered=is_settable,
-            is_secret=True,
-            is_sensitive=accounts.is_of_staff,
         ),
         Form(
             RESET_FACTOR,
@@ -175,9 +181,7 @@ FORMS = {
             about="For somebody who has lost it: the password alone signs in again. A mail tells "
             "them.",
             is_offered=lambda target: (
-                target.record["has_factor"]
-                and is_settable(target)
-                and target.id != guard.caller().id
+                target.record["has_factor"] and is_settable(target) and is_other(target)
             ),
             confirm=NOT_UNDONE,
             is_sensitive=True,
@@ -201,28 +205,20 @@ FORMS = {
             "to approve it. Then the second factor is removed, and all sign-ins end. A mail tells "
             "the person.",
             is_offered=lambda target: (
-                not is_settable(target)
-                and target.id != guard.caller().id
-                and guard.caller().rights.roles
+                not is_settable(target) and is_other(target) and guard.caller().rights.roles
             ),
             is_sensitive=True,
             is_request=True,
         ),
-        Form(
+        credential_form(
             CHANGE_EMAIL,
             "Change the email address…",
             "Change the email address",
             (Field("new", "New email address", type="email", html={"autocomplete": "off"}),),
             name="email",
             card="Email",
-            needs=MANAGE,
             view="manage_email",
             schema=ManageEmailArgs(),
-            confirm=NOT_UNDONE,
-            replaces="",
-            is_offered=is_settable,
-            is_secret=True,
-            is_sensitive=accounts.is_of_staff,
         ),
         Form(
             ERASE_USER,
@@ -230,7 +226,7 @@ FORMS = {
             "Erase {name}",
             card="Personal data",
             about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
-            is_offered=lambda target: target.id != guard.caller().id,
+            is_offered=is_other,
             confirm="What was erased cannot be brought back.",
             # The API also requires the name, and checks it.
             confirm_field="Confirm",
@@ -272,21 +268,21 @@ def user_columns() -> Columns:
 ListPage("/users", NEEDS, USERS.find, user_columns, USERS.filters, "users/list.html", USERS.about)
 
 
-def find_punished(penalty: Penalty, wanted: Document, size: int) -> Page:
-    found = users.list_punished(penalty, window_of(wanted, size))
-    return found._replace(values=USERS.cards(found.values))
-
-
-for state, penalty in (("banned", BAN), ("muted", MUTE)):
-    shown: Document = {"penalty": penalty, "state": state}
+def list_punished(state: str, penalty: Penalty) -> None:
+    """Declare the list of the users with a penalty in force."""
     ListPage(
         f"/users/{state}",
         NEEDS,
-        partial(find_punished, penalty),
+        lambda wanted, size: users.list_punished(penalty, window_of(wanted, size)),
         columns(f"Name {penalty.until} {penalty.by} {penalty.reason} Id", Marks=marks_text),
         template="users/punished.html",
-        about=lambda _, shown=shown: shown,
+        about=lambda _: {"penalty": penalty, "state": state},
+        cards=USERS.cards,
     )
+
+
+list_punished("banned", BAN)
+list_punished("muted", MUTE)
 
 
 def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> Response:
