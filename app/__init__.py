@@ -26,6 +26,7 @@ from app.http.openapi import docs_page
 from app.http.path_converters import CONVERTERS
 from app.http.tracing import RequestTracing, name_by_route
 from app.maintenance.operations import IMPORT, REPAIR
+from app.players import character
 from app.players import guilds as guilds_routes
 from app.players import routes as players_routes
 from app.players import spells as spells_routes
@@ -50,6 +51,7 @@ COMMANDS = (IMPORT, REPAIR)
 # In the order of the documentation's groups.
 BLUEPRINTS = (
     players_routes.blp,
+    character.blp,
     players_routes.leaderboard,
     variables_routes.of_players,
     items_routes.blp,

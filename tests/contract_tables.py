@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
-from app.core.operations import batch_operations
+from app.core.operations import Inverse, all_operations, batch_operations
 from app.core.permissions import OLDER_SCOPES
 from app.http.errors import causes, codes
 from app.players.domain import DEFAULTS, FIELDS
@@ -131,15 +132,26 @@ def operating(text):
 
 
 def player_rows(rows):
-    """Return the fields of players in the order of the page, and new ones at the end."""
+    """Return the fields of players in the order of the page, a new one after the one before it."""
     written = {row[0].strip("`"): row for row in rows}
-    for name in {**written, **FIELDS}:
-        field = FIELDS.get(name)
-        row = written.get(name) or [f"``{name}``", "", "", "game", field.about]
-        if field:
-            row[1] = next(type_ for type_, shape in TYPES.items() if shape == field.shape)
-            row[2] = inserted(name, row[2])
+    names = list(written)
+    for before, name in pairwise(FIELDS):
+        if name not in written:
+            names.insert(names.index(before) + 1, name)
+    for name in names:
+        row = written.get(name)
+        if field := FIELDS.get(name):
+            about = row[4] if row else (field.about[:1].lower() + field.about[1:]).rstrip(".")
+            kind = next(type_ for type_, shape in TYPES.items() if shape == field.shape)
+            writes = "both" if name in changed_fields() else "game"
+            row = [f"``{name}``", kind, inserted(name, row[2] if row else ""), writes, about]
         yield row
+
+
+def changed_fields():
+    """Return the fields that operations on players change."""
+    found = [one.inverse for one in all_operations() if one.subject == "player"]
+    return {name for one in found if isinstance(one, Inverse) for name in one.fields}
 
 
 def inserted(name, written):

@@ -152,6 +152,12 @@ def _arguments(
     elif len(player) > NAME_LENGTH:
         raise Invalid(f"The field 'Player' must be at most {NAME_LENGTH} characters.")
     schema = operation.arguments
+    by_history_name = operation.history_arguments({name: name for name in schema.fields})
+    keys = {
+        called.lower(): schema.fields[name].data_key or name
+        for called, name in by_history_name.items()
+    }
+    named = {keys.get(name, name): value for name, value in named.items()}
     if is_text:
         named = {**named, **respell(schema, named)}
     # Objects may be given by name: the plan finds their ids.

@@ -67,7 +67,7 @@ VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
 
 
 class Field(NamedTuple):
-    """A stored field: the validator, the API and docs/collections.rst have it from here."""
+    """A stored field: the validator, the API, pages and docs/collections.rst have it from here."""
 
     shape: Document
     # In the record of a player; None: other endpoints serve the field.
@@ -75,11 +75,13 @@ class Field(NamedTuple):
     # In a new document; ABSENT: the field is optional.
     default: Any = ABSENT
     about: str = ""
+    # What precedes the value on the page of a player; None: the page does not show it here.
+    label: str | None = None
 
 
 FIELDS = {
     "ClassId": Field(GUID, CLASS, NIL),
-    "ClassName": Field(TEXT, "Ranger", ""),
+    "ClassName": Field(TEXT, "Ranger", "", label=""),
     "Gender": Field(INTEGER, 1, 0),
     "Level": Field(COUNT, 16, 1),
     "Exp": Field(COUNT, 1425, 0, "Experience gained on this level."),
@@ -174,12 +176,6 @@ class CharacterChanged(Conflict):
 
 class NotKept(Conflict):
     sentence = "The data of the deleted player is no longer kept."
-
-
-def set_level(player: Document, *, level: int) -> Change:
-    """Set the level of a player, and reset the experience to 0."""
-    fields = {"Level": level, "Exp": 0}
-    return Change(fields, {"Id": player["_id"], **fields})
 
 
 def restore_fields(

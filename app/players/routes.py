@@ -6,24 +6,17 @@ from functools import partial
 
 from flask import Response
 
-from app.auth.execution import change_route
 from app.auth.views import read_route
-from app.catalogue.domain import NotInCatalogue
 from app.core.naming import Lookup
 from app.core.paging import Page, Window
 from app.core.permissions import Permission
 from app.core.types import Document, whole
 from app.http.api import Blueprint
-from app.http.examples import CLASS, PLAYER
 from app.http.json import json_response
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
-from app.players.domain import PlayerNameTaken, PlayerOnline, ranks
-from app.players.operations import DELETE, RENAME, SET_CLASS, SET_LEVEL
+from app.players.domain import ranks
 from app.players.schemas import (
-    ClassSchema,
     LegacyPlayerPageSchema,
-    LevelSchema,
-    NamedPlayerSchema,
     OnlineCountSchema,
     OnlinePlayerPageSchema,
     OnlinePlayersPageSchema,
@@ -112,58 +105,6 @@ def get_player(key: Lookup) -> Response:
     # A game may have stored anything as the Version.
     version = whole(record.pop("Version", None))
     return json_response(record, headers={} if version is None else {"X-Version": str(version)})
-
-
-change_route(
-    blp,
-    DELETE,
-    "/<player:key>",
-    NamedPlayerSchema,
-    PlayerOnline(PLAYER),
-    method="DELETE",
-    view="delete_player",
-    about="""Delete a player
-
-    With all items, spells and variables. Undo its history entry to restore it, while history is
-    kept. A player who is online cannot be deleted: the game would save it again.
-    """,
-)
-change_route(
-    blp,
-    RENAME,
-    "/<player:key>/name",
-    NamedPlayerSchema,
-    PlayerNameTaken(),
-    view="rename_player",
-    about="""Rename a player
-
-    Names are unique, regardless of case. Undo its history entry to restore the former name,
-    unless the player has been renamed since.
-    """,
-)
-change_route(
-    blp,
-    SET_LEVEL,
-    "/<player:key>/level",
-    LevelSchema,
-    view="set_player_level",
-    about="""Set a player's level
-
-    This resets the experience to 0. The game adapts what depends on the level.
-    """,
-)
-change_route(
-    blp,
-    SET_CLASS,
-    "/<player:key>/class",
-    ClassSchema,
-    NotInCatalogue("class", CLASS),
-    view="set_player_class",
-    about="""Set a player's class
-
-    With the name that the class has in the catalogue. The game adapts what depends on it.
-    """,
-)
 
 
 @read_route(

@@ -6,11 +6,10 @@ from typing import Any
 
 from marshmallow import INCLUDE, fields
 
-from app.core.naming import NAME_LENGTH
 from app.core.types import Document
 from app.http.api import Schema
-from app.http.examples import CLASS, PLAYER, PLAYER_ID, USER_ID
-from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
+from app.http.examples import PLAYER, PLAYER_ID, USER_ID
+from app.http.fields import Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
@@ -91,44 +90,6 @@ RankedPlayerPageSchema = page_of(RankedPlayerSchema)
 
 class OnlineCountSchema(Schema):
     onlineCount = Integer(0, example=20)
-
-
-class NamedPlayerSchema(Schema):
-    Id = Guid(example=PLAYER_ID)
-    Name = Text(example=PLAYER)
-
-
-class RenameArgs(Schema):
-    Name = Text(
-        required=True,
-        example="Ebrenshar",
-        minLength=1,
-        maxLength=NAME_LENGTH,
-        pattern=f"^{NO_CONTROLS.pattern}$",
-        description="2 to 40 characters, all of them visible, without markup; no path or key.",
-    )
-
-
-class SetLevelArgs(Schema):
-    level = Integer(0, 2**31 - 1, required=True, example=17)
-
-
-class LevelSchema(Schema):
-    Id = Guid(example=PLAYER_ID)
-    Level = Integer(0, example=17)
-    Exp = Integer(0, example=0)
-
-
-class SetClassArgs(Schema):
-    class_id = Guid(
-        required=True, data_key="Id", history_name="ClassId", object_type="class", example=CLASS
-    )
-
-
-class ClassSchema(Schema):
-    Id = Guid(example=PLAYER_ID)
-    ClassId = Guid(example=CLASS)
-    ClassName = Text(example="Ranger")
 
 
 class PlayerListArgs(PagedListArgs):

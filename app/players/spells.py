@@ -18,7 +18,7 @@ from app.http.api import Blueprint, Schema
 from app.http.context import setting
 from app.http.examples import KNOWN_SPELL, SPELL
 from app.http.fields import Guid, Integer
-from app.players.operations import player_change
+from app.players.character import player_change
 from app.players.store import players
 
 

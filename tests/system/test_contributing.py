@@ -11,21 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.rst").read_text()
+BEFORE = '"Face": Field(TEXT, "ranger.png", ""),\n'
 FUTURE = "from __future__ import annotations\n"
-# What the guide lets one import, by file.
-IMPORTS = {
-    "domain": "",
-    "schemas": "",
-    "operations": """
-from app.core.operations import BatchRow
-from app.players.domain import set_gender
-from app.players.schemas import GenderSchema, SetGenderArgs
-""",
-    "routes": """
-from app.players.operations import SET_GENDER
-from app.players.schemas import GenderSchema
-""",
-}
 # What else there is of an operation that was declared: history, undo, batches and a form.
 OTHERS = """
 
@@ -33,61 +20,57 @@ import pytest
 
 from tests.console_visitor import page_of, visitor
 
-GENDER = "/api/v1/players/Bob/gender"
+PORTRAIT = "players/Eve/portrait"
 
 
-@pytest.fixture
-def send(client, world, as_role):
-    world.add_player(Name="Bob", Gender=3)
-    headers = as_role()
-
-    def send(method, path, body=None):
-        answer = client.open(path, method=method, json=body, headers=headers)
-        assert answer.status_code == 200, answer.json
-        return answer.json
-
-    return send
+@pytest.fixture(autouse=True)
+def eve(world):
+    return world.add_player(Name="Eve", Portrait="fox.png")
 
 
-def test_history_tells_of_it_and_finds_it(send):
-    send("POST", GENDER, {"gender": 4})
-    entry = send("GET", "/api/v1/players/Bob/history")["Values"][0]
-    assert (entry["Operation"], entry["Arguments"]) == ("set-gender", {"Gender": 4})
-    assert send("GET", "/api/v1/players/Bob/history?operation=set-gender")["Values"] == [entry]
-    assert send("GET", "/api/v1/history?operation=set-gender") is not None
+def portrait_of(staff):
+    return staff("GET players/Eve").json.get("Portrait")
 
 
-def test_it_is_undone_and_made_again(send):
-    send("POST", GENDER, {"gender": 4})
-    for gender in (3, 4):
-        entry = send("GET", "/api/v1/players/Bob/history")["Values"][0]
-        send("POST", f"/api/v1/history/{entry['Id']}/undo")
-        assert send("GET", "/api/v1/players/Bob")["Gender"] == gender
+def test_history_tells_of_it_and_finds_it(staff):
+    staff(f"POST {PORTRAIT}", {"Portrait": "owl.png"})
+    (entry,) = staff("GET players/Eve/history?operation=set-portrait").json["Values"]
+    assert entry["Arguments"] == {"Portrait": "owl.png"}
 
 
-def test_a_batch_does_it(send):
-    row = {"Player": "Bob", "Operation": "set-gender", "Gender": 9}
-    batch = send("POST", "/api/v1/batches", {"Rows": [row]})
-    assert send("POST", f"/api/v1/batches/{batch['Id']}/advance")["Done"] == 1
-    assert send("GET", "/api/v1/players/Bob")["Gender"] == 9
+def test_it_is_undone_and_made_again(staff):
+    staff(f"POST {PORTRAIT}", {})
+    for portrait in ("fox.png", None):
+        entry = staff("GET players/Eve/history").json["Values"][0]
+        staff(f"POST history/{entry['Id']}/undo")
+        assert portrait_of(staff) == portrait
 
 
-def test_a_form_does_it(app, world):
-    world.add_player(Name="Bob", Gender=3)
-    staff = visitor(app, world)
-    assert "Set the gender" in page_of(staff.get("/players/Bob"))
-    done = staff.post("/players/Bob/set-gender", gender="5")
-    assert done.status_code == 303
-    page = page_of(staff.get(done.location.partition("/console")[2]))
-    assert "Bob has the gender 5 now." in page
+def test_a_batch_does_it(staff):
+    row = {"Player": "Eve", "Operation": "set-portrait", "Portrait": "owl.png"}
+    batch = staff("POST batches", {"Rows": [row]}).json
+    assert staff(f"POST batches/{batch['Id']}/advance").json["Done"] == 1
+    assert portrait_of(staff) == "owl.png"
+
+
+def test_a_form_does_it_and_the_page_shows_it(app, world, staff):
+    browser = visitor(app, world)
+    page = browser.get("/players/Eve")
+    assert "Portrait fox.png" in page_of(page)
+    assert 'value="fox.png"' in page.text
+    assert browser.post("/players/Eve/set-portrait", Portrait="owl.png").status_code == 303
+    assert portrait_of(staff) == "owl.png"
+    assert browser.post("/players/Eve/set-portrait", Portrait="").status_code == 303
+    assert portrait_of(staff) is None
 """
 MAKE_TABLES_AND_TEST = """
 import runpy, sys
 import pytest
 for tables in ("contract_tables", "permission_tables"):
     runpy.run_module(f"tests.{tables}", run_name="__main__")
-files = ("api/test_genders", "api/test_openapi", "test_contract_document", "domain/test_operations")
-files += ("test_staff_document", "test_game_document", "test_architecture")
+files = ("api/test_portraits_of_players", "api/test_openapi", "test_contract_document")
+files += ("test_staff_document",)
+files += ("domain/test_operations", "test_game_document", "test_architecture")
 options = ["-q", "-p", "no:cacheprovider", "-m", "not mongodb"]
 sys.exit(pytest.main([*options, *(f"tests/{name}.py" for name in files)]))
 """
@@ -145,20 +128,22 @@ def run_tests(folder, *files):
 
 @pytest.mark.everything
 def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
-    *layers, form, table, test, _ = typed_blocks()
+    field, change, form, table, test, _ = typed_blocks()
     copy_program(tmp_path)
-    room = tmp_path / "app" / "players"
-    for (name, imports), block in zip(IMPORTS.items(), layers, strict=True):
-        type_into(room / f"{name}.py", FUTURE, imports)
-        path = room / f"{name}.py"
-        path.write_text(f"{path.read_text()}\n\n{block}")
+    players = tmp_path / "app" / "players"
+    type_into(players / "domain.py", BEFORE, field)
+    character = players / "character.py"
+    type_into(character, FUTURE, "from app.core.changes import ABSENT\n")
+    character.write_text(f"{character.read_text()}\n\n{change}")
     views = tmp_path / "app" / "console" / "players" / "views.py"
-    type_into(views, FUTURE, "from app.players.operations import SET_GENDER\n")
+    type_into(views, FUTURE, "from app.players.character import SET_PORTRAIT\n")
     type_into(views, 'FORMS = {\n    "items": (\n', form)
     row, body = table.strip().split("\n\n")
     type_into(tmp_path / "tests" / "endpoint_table.py", 'TABLE = """\n', f"{row}\n")
     type_into(tmp_path / "tests" / "endpoint_table.py", "BODIES = {\n", body.strip())
-    (tmp_path / "tests" / "api" / "test_genders.py").write_text(f"{FUTURE}\n{test}{OTHERS}")
+    (tmp_path / "tests" / "api" / "test_portraits_of_players.py").write_text(
+        f"{FUTURE}\n{test}{OTHERS}"
+    )
     done = subprocess.run(
         [sys.executable, "-c", MAKE_TABLES_AND_TEST], cwd=tmp_path, capture_output=True, text=True
     )
@@ -167,9 +152,9 @@ def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
 
 @pytest.mark.everything
 def test_a_migration_that_is_added_by_the_guide_works(tmp_path):
-    field, step, name = typed_blocks("Add a stored field", "Commits")
+    field, step, name = typed_blocks()[0], *typed_blocks("Add a migration", "Commits")
     copy_program(tmp_path)
-    type_into(tmp_path / "app" / "players" / "domain.py", "FIELDS = {\n", field)
+    type_into(tmp_path / "app" / "players" / "domain.py", BEFORE, field)
     steps = tmp_path / "app" / "storage" / "schema" / "migrations.py"
     text = steps.read_text().replace("]\nCURRENT", f"    {name}]\nCURRENT")
     steps.write_text(text.replace("STEPS: list", f"{step}\n\nSTEPS: list"))

@@ -24,11 +24,11 @@ from app.game.actions.asking import find_player
 from app.game.player_events.access import restore_item
 from app.http.path_converters import path_guid
 from app.players import spells
-from app.players.domain import DELETED_AT, with_maps
+from app.players.character import DELETE, RENAME
+from app.players.domain import DELETED_AT, FIELDS, with_maps
 from app.players.items.domain import slot_records
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
 from app.players.items.store import bags
-from app.players.operations import DELETE, RENAME
 from app.players.spells import FORGET, TEACH
 from app.players.store import players
 from app.players.variables import domain as variables
@@ -148,7 +148,10 @@ def player_page(tab: str, key: Lookup) -> Response:
     except NotFound as error:
         return PLAYERS.gone(key.id or players.get_id_ever(key), error, describe_deleted)
     (player,) = PLAYERS.cards([record])
-    shown: Document = {"tabs": FORMS}
+    labels = {name: field.label for name, field in FIELDS.items() if field.label is not None}
+    # Forms begin with these values, too.
+    facts = {name: record[name] for name in labels if record.get(name)}
+    shown: Document = {"tabs": FORMS, "labels": labels, "facts": facts, **facts}
     if tab == "items":
         shown |= items_content(record, player["Id"])
     elif tab == "spells":

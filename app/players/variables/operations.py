@@ -7,8 +7,8 @@ from functools import partial
 from app.catalogue.store import objects
 from app.core.operations import BatchRow, Inverse, Operation, no_items
 from app.core.permissions import Permission
+from app.players.character import player_change
 from app.players.domain import restore_fields
-from app.players.operations import player_change
 from app.players.variables.domain import (
     GLOBAL_READS,
     ChangedSince,
