@@ -1,5 +1,6 @@
 """An export followed by an import yields the same document."""
 
+import json
 import math
 
 import pytest
@@ -11,7 +12,7 @@ from app.http.json import encode
 from app.maintenance.transfer.validate import RECORDS, parse_line
 from app.storage.extended_json import from_json, to_json
 from config.base import Testing
-from tests.factories import NOW, make_player
+from tests.factories import NOW, guid, make_player
 from tests.strategies import DOCUMENTS, GAME_FIELDS
 
 SIZES = {name: getattr(Testing, name) for name in dir(Testing) if name.isupper()}
@@ -66,3 +67,36 @@ def test_a_value_that_is_not_what_it_claims_to_be_is_refused(claim):
     line = encode({**record.record(make_player()), "Guild": {"Founded": [claim]}})
     with pytest.raises(Invalid, match=r"'Guild' does not match its \$ type"):
         parse_line(line, record)
+
+
+def deep(depth):
+    """Return lists in lists."""
+    return [deep(depth - 1)] if depth else []
+
+
+NOTE = {"At": "2026-01-31T12:00:00Z", "UserId": guid(), "Name": "Staff", "Text": "x"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "fault"),
+    [
+        ("players", {"Notes": [{**NOTE, "Id": guid(), "Text": "x" * 2001}]}, "maximum length 2000"),
+        ("players", {"Notes": [{**NOTE, "Id": guid()} for _ in range(101)]}, "at most 100 notes"),
+        ("objects", {"Name": "x" * 256}, "at most 255 printable characters"),
+        ("objects", {"Tiles": "x" * 262_144}, "longer than 262144 bytes"),
+        ("objects", {"Deep": deep(100)}, "more than 80 levels deep"),
+        ("objects", {"Deep": deep(900)}, "more than 80 levels deep"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_long_or_deep_is_refused(kind, fields, fault):
+    """What else is refused: tests/system/transcripts/import_faults.txt."""
+    record = {"Id": guid(), "UserId": guid(), "Type": "item", "Name": "Bow", **fields}
+    with pytest.raises(Invalid, match=fault):
+        parse_line(json.dumps(record).encode(), RECORDS[kind](SIZES))
+
+
+def test_a_byte_order_mark_does_no_harm():
+    record = RECORDS["players"](SIZES)
+    line = encode(record.record(make_player()))
+    assert parse_line(b"\xef\xbb\xbf" + line, record) == parse_line(line, record)
