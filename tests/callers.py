@@ -3,6 +3,11 @@
 import json
 
 
+def bearer(secret):
+    """Return the header of a token or a key."""
+    return {"Authorization": f"Bearer {secret}"}
+
+
 class Caller:
     """Sends requests to the paths that begin with a prefix."""
 

@@ -1,12 +1,20 @@
 """Tests in one process, and the actors that many of them share."""
 
+import email
+import email.policy
+from datetime import timedelta
+
 import pytest
 
 from app.core.permissions import Permission, Role, new_role
 from app.game.actions.store import Actions
+from app.storage.client import Storage
 from tests.applications import service, written
 from tests.callers import Caller
 from tests.console_visitor import PASSWORD, Visitor
+from tests.factories import sha256
+
+TOKEN = "/api/oauth/token"
 
 
 @pytest.fixture
@@ -35,6 +43,67 @@ def person(client, world):
         return Caller(client, world.headers(user=user), "/api/v1/", user)
 
     return make
+
+
+@pytest.fixture
+def caller_of(client, world):
+    """Return a maker of callers for stored users."""
+    return lambda user: Caller(client, world.headers(user=user), "/api/v1/", user)
+
+
+@pytest.fixture
+def with_key(client, world):
+    """Return a maker of callers with a key of these scopes, of somebody who may do everything."""
+    return lambda *scopes, **fields: Caller(
+        client, world.key_headers(*scopes, **fields), "/api/v1/"
+    )
+
+
+@pytest.fixture
+def sign_in(client):
+    """Return a way to ask for tokens with a password."""
+
+    def sign_in(name="Alice", password="secret", address="127.0.0.1", **more):
+        body = {"grant_type": "password", "username": name, "password": sha256(password), **more}
+        return client.post(TOKEN, json=body, environ_base={"REMOTE_ADDR": address})
+
+    return sign_in
+
+
+@pytest.fixture
+def refresh(client):
+    """Return a way to ask for the next tokens of a chain."""
+
+    def refresh(token, **options):
+        body = {"grant_type": "refresh_token", "refresh_token": token}
+        return client.post(TOKEN, json=body, **options)
+
+    return refresh
+
+
+@pytest.fixture
+def mails(data_dir):
+    """Return the mails that were written, the oldest first."""
+
+    def read():
+        files = sorted((data_dir / "outbox").glob("*.eml"))
+        policy = email.policy.default
+        return [email.message_from_bytes(file.read_bytes(), policy=policy) for file in files]
+
+    return read
+
+
+@pytest.fixture
+def pass_time(app, monkeypatch):
+    """Return a way to let the clock of the database go on."""
+    clock, passed = service(app, Storage).clock, [timedelta()]
+    real = type(clock).now
+    monkeypatch.setattr(type(clock), "now", lambda self: real(self) + passed[0])
+
+    def later(**time):
+        passed[0] += timedelta(**time)
+
+    return later
 
 
 @pytest.fixture

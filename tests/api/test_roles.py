@@ -3,10 +3,8 @@
 import pytest
 from flask import Flask
 
-import config
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.tokens import AccessTokens
 from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.http.api import Blueprint, UnguardedView
@@ -51,16 +49,3 @@ def test_a_change_of_roles_counts_within_the_cache_time(app, client, world, seco
     world.db.refresh_tokens.delete_many({})
     now += seconds
     assert status() == 401
-
-
-def test_development_keeps_a_secret_of_its_own(make_app, tmp_path):
-    def app():
-        return make_app(
-            config.load({}, DATA_DIR=str(tmp_path), MONGODB_URI="mongomock://localhost")
-        )
-
-    token = service(app(), AccessTokens).issue("u", "c", 10**10)
-    assert service(app(), AccessTokens).check(token).user_id == "u"
-    (kept,) = tmp_path.iterdir()
-    assert kept.name == "secret_key"
-    assert kept.stat().st_mode & 0o077 == 0
