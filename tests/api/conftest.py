@@ -36,7 +36,7 @@ def person(client, world):
     """Return a maker of callers with all permissions and these limits."""
 
     def make(name="Limited", permissions=tuple(Permission), **limits):
-        role = new_role(f"role of {name}", [one.value for one in permissions], None)
+        role = new_role(f"role of {name}", [Permission(one).value for one in permissions], None)
         # A test may store limits that cannot be read.
         world.db.roles.insert_one({**role, "Limits": limits}, bypass_document_validation=True)
         user = world.add_user(password=PASSWORD, Name=name, Roles=[role["_id"]])
