@@ -100,7 +100,13 @@ class Code(AuthorizationCodeMixin):
 class Provider:
     def __init__(self, port):
         self.issuer = f"http://localhost:{port}"
-        self.key = new_key()
+        self.first_key = new_key()
+        self.codes, self.tokens = {}, {}
+        self.reset()
+
+    def reset(self, **changed):
+        """Be as in the beginning, but for these attributes."""
+        self.key = self.first_key
         # The keys that it publishes; None: the one that signs.
         self.published = None
         self.person = dict(ANNA)
@@ -113,8 +119,8 @@ class Provider:
         self.broken, self.cut = set(), set()
         # What the endpoint userinfo tells, if it is something else than the person.
         self.more = None
-        self.codes, self.tokens = {}, {}
         self.keeps_codes = False
+        vars(self).update(changed)
 
     def settings(self, **others):
         names = {"OPENID_ISSUER": self.issuer, "OPENID_CLIENT_ID": CLIENT_ID}

@@ -20,7 +20,7 @@ def test_a_password_is_stored_as_argon2id_and_matches_in_either_case():
     assert CHEAP.matches(stored, sha256("secret").upper())
     assert CHEAP.matches(stored, sha256("secret"))
     assert not CHEAP.matches(stored, sha256("Secret"))
-    assert CHEAP.renewed(stored, sha256("secret")) is None
+    assert CHEAP.hash_again(stored, sha256("secret")) is None
 
 
 def test_what_can_be_set_can_be_paid():
