@@ -69,7 +69,7 @@ def test_somebody_who_signs_in_by_the_company_is_not_invited(lead, world):
 
 
 def test_every_permission_is_in_one_group():
-    grouped = [name for names in GROUPS.values() for name in names]
+    grouped = [name for names in GROUPS.values() for name in names.split()]
     assert sorted(grouped) == sorted(permission.value for permission in Permission)
 
 

@@ -70,7 +70,7 @@ def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, demo
     assert console.text(".n-done b") == str(SOME * len(PLAYERS))
     assert console.text("#row-tabs [href*='verdict=done'] .n") == str(SOME * len(PLAYERS))
     assert "done" in console.text("table.plan tbody tr")
-    assert console.all("#form-undo-batch")
+    assert console.all("#form-undo")
     assert not console.all("#form-pause")
     assert console.severe() == []
 

@@ -92,10 +92,7 @@ def after_approval(approved: Applied, _: Submission, request_id: str) -> Respons
 
 
 decision = partial(
-    Form,
-    None,
-    api=lambda sent: f"POST /api/v1/approvals/<key>/{sent.form.name}",
-    asks_reason=False,
+    Form, None, api=lambda sent: f"POST /api/v1/approvals/<key>/{sent.form.name}", asks_reason=False
 )
 APPROVE = decision(
     "Approve",

@@ -17,14 +17,7 @@ from app.approvals.kinds import RUN_BATCH
 from app.auth import guard
 from app.auth.spending import NeedsApproval, OverLimit
 from app.batches import access, planning
-from app.batches.domain import (
-    MOST_PLAYERS,
-    OPEN,
-    VERDICTS,
-    kind_sentence,
-    public_batch,
-    title_of,
-)
+from app.batches.domain import MOST_PLAYERS, OPEN, VERDICTS, kind_sentence, public_batch, title_of
 from app.batches.rows import CSV, csv_body, json_body
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
@@ -36,13 +29,7 @@ from app.console.frame.lists import BYTE_ORDER_MARK, Columns, ListPage, columns
 from app.console.frame.pages import path_to, redirect_with_notice, render, see_other
 from app.console.frame.times import as_utc
 from app.console.game.views import get_curl
-from app.console.history.sentences import (
-    filter_texts,
-    lines,
-    reverse_of,
-    row_sentence,
-    with_names,
-)
+from app.console.history.sentences import filter_texts, lines, reverse_of, row_sentence, with_names
 from app.console.history.tables import names_in
 from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.views import FORMS as PLAYER_FORMS
@@ -52,13 +39,12 @@ from app.core.naming import Lookup
 from app.core.operations import batch_operations
 from app.core.paging import CursorPage
 from app.core.permissions import Permission
-from app.core.types import Document
+from app.core.types import Document, value_at
 from app.history.access import visible_entries
 from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
 from app.http.uploads import form_file, is_form_with_file
 
-ROW_ARGUMENTS = RowListArgs()
 VERDICT_TABS = ("", *VERDICTS, "replanned")
 # The sources of a batch, with the labels of their tabs.
 SOURCES = {"players": "Players", "file": "A file", "changes": "Undo changes"}
@@ -119,22 +105,21 @@ def result_columns() -> Columns:
     names = ["Row Player PlayerId Operation What Verdict Why Entry Batch"]
     for one in batch_operations().values():
         names += one.history_arguments(one.arguments.fields)
-    return columns(" ".join(names))
+    return columns(" ".join(names), PlayerId="Subject.Id")
 
 
 def find_rows(wanted: Document, size: int, batch_id: str) -> CursorPage:
     """Return rows with their texts; an undo describes its entry if the caller may see it."""
     batch = access.visible_batch(batch_id)
-    page = access.list_rows(batch, load(ROW_ARGUMENTS, wanted), size)
+    page = access.list_rows(batch, wanted, size)
     rows = page.values
-    found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
+    found = visible_entries([row["Arguments"].get("Id", "") for row in rows])
     names = names_in(found, rows)
     values = []
     for row in rows:
-        subject, undone = row["Subject"] or {}, found.get(row["Arguments"].get("Id", ""))
+        undone = found.get(row["Arguments"].get("Id", ""))
         texts = {
-            "Player": subject.get("Name") or row["Player"],
-            "PlayerId": subject.get("Id"),
+            "Player": value_at(row, "Subject.Name") or row["Player"],
             "Batch": batch["_id"],
             "What": row_sentence(row, names),
             "Why": with_names(row["Why"] or row["Warning"] or "", names),
@@ -153,6 +138,7 @@ ROWS = ListPage(
     result_columns,
     (Field("verdict", "Verdict", type="hidden"), Field("player", "Player", suggest="player")),
     shows_refusal=True,
+    schema=RowListArgs(),
 )
 
 
@@ -181,15 +167,9 @@ def show_plan(made: Applied, *_: Any, **__: Any) -> Response:
 
 PARTIAL = Field("Partial", "Take what is left, if players no longer have everything", type="check")
 API = "POST /api/v1/batches"
-run_form = partial(
-    Form,
-    None,
-    api=lambda sent: f"{API}/<key>/{sent.form.name}",
-    needs=(Permission.BATCHES_RUN,),
-    asks_reason=False,
-    lead=show_state,
-)
-plan_form = partial(Form, None, lead=show_plan)
+batch_form = partial(Form, None, api=lambda sent: f"{API}/<key>/{sent.form.name}")
+run_form = partial(batch_form, needs=(Permission.BATCHES_RUN,), asks_reason=False, lead=show_state)
+plan_form = partial(batch_form, lead=show_plan)
 RUN = run_form(
     "Run…",
     "Run",
@@ -223,11 +203,8 @@ UNDO = plan_form(
     "Undo…",
     "Plan the undo",
     (PARTIAL,),
-    name="undo-batch",
-    path="undo",
     schema=UndoBatchArgs(),
     act=lambda batch_id, args: planning.plan_undo(batch_id, args["Partial"]),
-    api=f"{API}/<key>/undo",
     about="Plans a batch that undoes what was done, the last row first. Nothing changes until you "
     "run it.",
     is_offered=lambda target: target.record["Done"] and has_ended(target),
@@ -238,7 +215,6 @@ RETRY = plan_form(
     "Try the rest again",
     name="retry",
     act=planning.plan_retry,
-    api=f"{API}/<key>/retry",
     about="Plans a batch with the rows that are not done. Nothing changes until you run it.",
     is_quiet=True,
     is_offered=lambda to: to.record["Rows"] > to.record["Done"] and has_ended(to),

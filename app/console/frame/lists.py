@@ -27,8 +27,10 @@ from app.core.paging import CursorPage, Page, Window
 from app.core.permissions import Need, Permission
 from app.core.texts import whole_text
 from app.core.types import Document, value_at
+from app.http.api import Schema
 from app.http.cursors import cursors
 from app.http.errors import status_of
+from app.http.parser import load
 from app.http.uploads import download
 
 # Without it, some spreadsheets do not read UTF-8.
@@ -96,6 +98,8 @@ class ListPage:
     # The forms beside the list, and their target, by the path of the page.
     forms: tuple[Form, ...] = ()
     target: Callable[[str], Target] = Target
+    # The schema of the filters in the API; None: they are read as they were typed.
+    schema: Schema | None = None
     # Returns the records of a page as the page and the file show them.
     cards: Callable[[Any], list[Any]] = list
 
@@ -118,7 +122,9 @@ class ListPage:
 
     def part(self, after: str | None, size: int, **place: Any) -> Page | CursorPage:
         typed = {**self.wanted(), "after": after}
-        found = self.read({name: text for name, text in typed.items() if text}, size, **place)
+        given: Document = {name: text for name, text in typed.items() if text}
+        wanted = load(self.schema, given) if self.schema else given
+        found = self.read(wanted, size, **place)
         return found._replace(values=self.cards(found.values))
 
     def find(self, **place: Any) -> Listed:

@@ -26,28 +26,23 @@ def cards(found: Iterable[Document]) -> list[Document]:
     now = actions.now()
     records = [public_action(action, now) for action in found]
     names = names_in(records)
-    shown = []
     for record in records:
-        is_pending = record["State"] in PENDING
-        subject = record["Subject"]
+        subject, state = record["Subject"], record["State"]
         somebody = subject["Name"] or subject["Id"] or "everybody"
         if subject["Kind"] == "map":
             somebody = name_of(subject["Id"], names)
         what, order = what_and_order(record, somebody, names)
-        shown.append(
-            {
-                **record,
-                "What": what,
-                "Order": order,
-                "Whom": somebody,
-                "StateWord": STATES.get(record["State"], record["State"]),
-                "News": notice(record, order, somebody),
-                "IsPending": is_pending,
-                "IsFollowed": is_pending and now - record["At"] < FOLLOWED,
-                "IsBad": record["State"] in ("failed", "lapsed"),
-            }
-        )
-    return shown
+        record |= {
+            "What": what,
+            "Order": order,
+            "Whom": somebody,
+            "StateWord": STATES.get(state, state),
+            "News": notice(record, order, somebody),
+            "IsPending": state in PENDING,
+            "IsFollowed": state in PENDING and now - record["At"] < FOLLOWED,
+            "IsBad": state in ("failed", "lapsed"),
+        }
+    return records
 
 
 def what_and_order(action: Document, somebody: str, names: Names) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,6 @@ from app.console.game.actions import cards, coming_restart
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
 from app.core.naming import Lookup
-from app.core.paging import CursorPage
 from app.core.permissions import Permission
 from app.core.types import Document
 from app.game.actions import asking
@@ -45,22 +44,14 @@ from app.game.actions.schemas import (
     WarpToPlaceArgs,
 )
 from app.game.actions.store import actions
-from app.http.parser import load
 from app.players.store import players
-
-ARGUMENTS = ActionListArgs()
-
-
-def search(wanted: Document, size: int) -> CursorPage:
-    return asking.search(load(ARGUMENTS, wanted), size)
-
 
 COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
 KIND_LABELS = {"": "anything", **{kind: kind.replace("-", " ") for kind in KINDS}}
 ACTIONS = ListPage(
     "/game",
     (Permission.GAME_ACT,),
-    search,
+    asking.search,
     COLUMNS,
     (
         Field("kind", "What", type="select", options=lambda: KIND_LABELS),
@@ -68,6 +59,7 @@ ACTIONS = ListPage(
         Field("user", "User"),
     ),
     shows_refusal=True,
+    schema=ActionListArgs(),
     cards=cards,
 )
 
@@ -110,21 +102,15 @@ def show_action(action_id: str) -> Response:
     )
 
 
-def servers() -> list[Document]:
+def servers() -> Sequence[Document]:
     """Return the game servers that have polled for actions within a day.
 
     If there are none, return the last one, which shows since when the game is stopped.
     """
-    now = actions.now()
-    known = [
-        {
-            "Name": game["_id"],
-            "At": game["LookedAt"],
-            "IsLooking": abs(now - game["LookedAt"]) <= LOOKED_WITHIN,
-        }
-        for game in actions.games()
-    ]
-    return [game for game in known if now - game["At"] < timedelta(days=1)] or known[:1]
+    now, known = actions.now(), actions.games()
+    for game in known:
+        game["IsLooking"] = abs(now - game["LookedAt"]) <= LOOKED_WITHIN
+    return [game for game in known if now - game["LookedAt"] < timedelta(days=1)] or known[:1]
 
 
 def get_curl(path: str, **query: str) -> str:
@@ -309,7 +295,7 @@ Place("/game/<action_id>", {"": [WITHDRAW]}, show_action, needs=(Permission.GAME
 ListPage(
     "/chat",
     (Permission.GAME_ACT,),
-    lambda wanted, size: search({"kind": "chat", **wanted}, size),
+    lambda wanted, size: asking.search({"kind": "chat", **wanted}, size),
     COLUMNS,
     template="game/chat.html",
     about=lambda _: {"game_looks": actions.is_game_looking()},

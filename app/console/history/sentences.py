@@ -8,12 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from app.console.frame.times import parsed
-from app.core.operations import (
-    BY_CHANGES,
-    NOTICE,
-    batch_operations,
-    find_operation,
-)
+from app.core.operations import BY_CHANGES, NOTICE, batch_operations, find_operation
 from app.core.texts import Names, count_text, name_of, sentence, short_text, whole_text, words_of
 from app.core.types import Document, whole
 

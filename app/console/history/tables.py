@@ -23,7 +23,6 @@ from app.http.cursors import cursors
 from app.players.store import players
 from app.storage.paging import newest_first
 
-NOT_KEPT = "not kept"
 LAST_CHANGES = 8
 
 
@@ -64,17 +63,14 @@ def timeline(kind: str, id_: str, size: int, after: str) -> tuple[list[Document]
     """Return a page of the changes of a player or a user, and the same with events of the game."""
     filters = filters_of({}, (kind,), id_)
     cursor = cursors.read(after)
-    found = history.list(filters, size, cursor)
-    entries = table_entries(found.values)
+    # One more of each tells whether there is another page.
+    entries = table_entries(history.list(filters, size + 1, cursor).values)
     if cursor:
         at, entry_id = newest_first.parse(filters, cursor)
         cursor = newest_first.position(id_, {"At": at, "_id": entry_id})
     events = event_rows(game_events.list(id_, size + 1, cursor).values)
     rows = sorted([*entries, *events], key=lambda row: (row["At"], row["Id"]), reverse=True)
-    if found.next is None and len(rows) <= size:
-        return entries, CursorPage(rows, None)
-    last = {"At": rows[size - 1]["At"], "_id": rows[size - 1]["Id"]}
-    return entries, CursorPage(rows[:size], newest_first.position(filters, last))
+    return entries, newest_first.page(rows, filters, size, None)
 
 
 def event_rows(found: Sequence[Document]) -> list[Document]:
@@ -116,9 +112,9 @@ def table_entries(entries: Any) -> list[Document]:
 
 
 def _change_texts(change: Document, names: Names) -> Document:
-    about = {"Path": change["Path"], "Field": sentences.path_text(change["Path"], names)}
+    texts = {side: sentences.value_text(change[side], names) for side in ("Before", "After")}
     if change["Before"] is None and change["After"] is None:
         # History stores no values of secrets, notes and keys.
-        return {**about, "Before": NOT_KEPT, "After": NOT_KEPT}
-    texts = {side: sentences.value_text(change[side], names) for side in ("Before", "After")}
-    return {**about, **texts}
+        texts = dict.fromkeys(texts, "not kept")
+    path = change["Path"]
+    return {"Path": path, "Field": sentences.path_text(path, names), **texts}

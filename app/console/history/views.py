@@ -178,12 +178,7 @@ def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
 
 
 UNDO_CHANGE = Form(
-    UNDO,
-    "Undo",
-    "Undo",
-    path_arguments={"id": "entry_id"},
-    lead=after_undo,
-    about=about_items,
+    UNDO, "Undo", "Undo", path_arguments={"id": "entry_id"}, lead=after_undo, about=about_items
 )
 UNDO_WHAT_IS_LEFT = replace(
     UNDO_CHANGE,

@@ -30,22 +30,18 @@ def own_keys_page(key: Lookup, made: Applied | None = None, **_: Any) -> Respons
 
 def keys_part(account: Document, path: str, made: Applied | None) -> Document:
     """Return the part about the keys of an account; path is that of the page."""
-    records, sent = list_keys(account["_id"]), submitted()
+    keys, sent = list_keys(account["_id"]), submitted()
     entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
-    names = names_in(records)
+    names = names_in(keys)
     target = partial(Target, record={"Owner": account["_id"]}, entries=entries)
-    keys = []
-    for record in records:
-        items = value_at(record, "Budget.Items") or ()
-        about = target(f"{path}/{record['Id']}", record["Id"], record["Name"])
-        keys.append(
-            {
-                **record,
-                "HasEnded": record["ExpiresAt"] <= users.now(),
-                "ItemNames": [names.get(id_) or id_ for id_ in items],
-                "Forms": forms_on([ROTATE, REVOKE], about, record["Id"]).values(),
-            }
-        )
+    for key in keys:
+        items = value_at(key, "Budget.Items") or ()
+        about = target(f"{path}/{key['Id']}", key["Id"], key["Name"])
+        key |= {
+            "HasEnded": key["ExpiresAt"] <= users.now(),
+            "ItemNames": [names.get(id_) or id_ for id_ in items],
+            "Forms": forms_on([ROTATE, REVOKE], about, key["Id"]).values(),
+        }
     # A submitted form whose key is not listed: somebody has revoked it meanwhile.
     is_lost = sent and sent.form is not CREATE and all(sent not in key["Forms"] for key in keys)
     return {

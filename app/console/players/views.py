@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Response, current_app, request
 
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, about_items
@@ -35,9 +37,18 @@ from app.players.variables import domain as variables
 from app.players.variables.operations import SET_VARIABLE
 from app.users.notes import NOTE_ON_PLAYER
 
+ITEM = Field("itemid", "Item", BY_NAME)
+HELD_ITEM = Field("itemid", "Item", "Click a slot to choose its item.")
 QUANTITY = Field("quantity", "Quantity", value=1)
+# An event of the game, and the number of an item in it.
+LOST = (
+    Field("event", "Event", type="hidden"),
+    Field("item", "Item of the event", value=0, type="hidden"),
+)
 OVERFLOW = Field("bankoverflow", "Put the rest into the bank")
+NAME = Field("Name", "New name", html=AS_TYPED)
 SPELL = Field("spellid", "Spell", BY_NAME)
+VARIABLE = Field("variableid", "Variable", BY_NAME)
 VALUE = Field("value", "Value", "A whole number, true or false.")
 
 
@@ -47,34 +58,15 @@ def note_form(operation: Operation) -> Form:
     return Form(operation, "Write a note", "Save", (text,), path="notes", asks_reason=False)
 
 
+item_form = partial(Form, preview=preview_lines, about=about_items)
 FORMS = {
     "items": (
-        Form(
-            GIVE,
-            "Give an item",
-            "Give",
-            (Field("itemid", "Item", BY_NAME), Group("two", (QUANTITY, OVERFLOW))),
-            preview=preview_lines,
-            about=about_items,
-        ),
-        Form(
-            TAKE,
-            "Take an item",
-            "Take",
-            (Field("itemid", "Item", "Click a slot to choose its item."), QUANTITY),
-            preview=preview_lines,
-            about=about_items,
-        ),
+        item_form(GIVE, "Give an item", "Give", (ITEM, Group("two", (QUANTITY, OVERFLOW)))),
+        item_form(TAKE, "Take an item", "Take", (HELD_ITEM, QUANTITY)),
         MESSAGE,
         SEND_LETTER,
         *action_forms("players", find_player),
-        Form(
-            RENAME,
-            "Rename…",
-            "Rename",
-            (Field("Name", "New name", html=AS_TYPED),),
-            replaces="Name",
-        ),
+        Form(RENAME, "Rename…", "Rename", (NAME,), replaces="Name"),
         Form(
             DELETE,
             "Delete…",
@@ -97,7 +89,7 @@ FORMS = {
             SET_VARIABLE,
             "Set a variable",
             "Set",
-            (Field("variableid", "Variable", BY_NAME), VALUE),
+            (VARIABLE, VALUE),
             path="variables",
             replaces="Variables.{variable_id}",
         ),
@@ -108,11 +100,7 @@ FORMS = {
             GIVE_BACK,
             "Give back",
             "Give back",
-            (
-                Field("event", "Event", type="hidden"),
-                Field("item", "Item of the event", value=0, type="hidden"),
-                OVERFLOW,
-            ),
+            (*LOST, OVERFLOW),
             act=restore_item,
             is_offered=lambda _: False,
         ),

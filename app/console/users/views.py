@@ -353,14 +353,13 @@ def download_personal_data(key: Lookup) -> Response:
     """Stream all personal data of a user as a file."""
     # The file name must not reveal whose data it is.
     id_ = parse_guid(str(users.get_id(key))) or "user"
-    if request.headers.get("Sec-Fetch-Site") == "cross-site":
+    # Flask routes HEAD to GET views.
+    if request.method == "HEAD" or request.headers.get("Sec-Fetch-Site") == "cross-site":
         # History tells who has read it, so a link elsewhere leads to the page of the user only.
         return see_other(path_to("users", key))
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="personal-data-{id_}.json"'}
 
     def begin() -> Pieces:
-        if request.method == "HEAD":  # Flask routes it to GET views
-            return (), headers
         meant = reading_intent(EXPORT_PERSONAL_DATA, "console")
         return personal_data.write(key, meant)[1], headers
 
