@@ -64,7 +64,9 @@ def test_somebody_who_signs_in_by_the_company_is_not_invited(lead, world):
     colleague = world.add_user(None, Name="Anna", Roles=["support"], OpenId=identity)
     page = lead.read(f"/staff/{colleague['_id']}")
     assert ("invitation again" in page, "no password" in page) == (False, False)
-    refused = lead.submit(f"/staff/{colleague['_id']}/invite", 409)
+    invite = f"/staff/{colleague['_id']}/invite"
+    lead.submit(invite, 400, ask="1", reason="Please.")
+    refused = lead.submit(invite, 409)
     assert "signs in with a company account" in page_of(refused)
 
 

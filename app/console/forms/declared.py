@@ -248,7 +248,8 @@ class Form:
             self.name = self.name or operation.name
             if self.fields or not self.act:
                 self.schema = self.schema or operation.arguments
-            self.asks = self.asks or operation.name
+                # Without its arguments, nobody can ask for it.
+                self.asks = self.asks or operation.name
             self.needs = self.needs or operation.permissions
         self.name = self.name or self.title.rstrip(FOLDED).lower().replace(" ", "-")
         groups = [part if isinstance(part, Group) else Group("", (part,)) for part in self.fields]
