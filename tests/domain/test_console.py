@@ -133,7 +133,7 @@ def test_a_grid_shows_all_slots_and_what_would_become_of_them():
     shown_ = grid(slot_records(stored, 4), NAMES, changes_of(would, "Inventory"))
     assert (shown_.filled, shown_.size) == (2, 4)
     assert [cell["after"] for cell in shown_.cells] == [60, 9, None, None]
-    assert [cell["bag"] for cell in shown_.cells] == [None, None, "b", None]
+    assert [cell["BagId"] for cell in shown_.cells] == [None, None, "b", None]
     assert shown_.cells[1]["name"] == "Life Potion"
     assert len(shown_.without_empty().cells) == 3
     assert preview_lines(would)[:2] == ["Slot 0: 57 → <b>60</b>", "Slot 1: empty → <b>9</b>"]

@@ -45,7 +45,6 @@ from app.history.schemas import UndoBatchArgs
 from app.http.parser import load
 from app.http.uploads import form_file, is_form_with_file
 
-VERDICT_TABS = ("", *VERDICTS, "replanned")
 # The sources of a batch, with the labels of their tabs.
 SOURCES = {"players": "Players", "file": "A file", "changes": "Undo changes"}
 NEEDS = (Permission.PLAYERS_READ,)
@@ -92,7 +91,7 @@ def batch_page(batch_id: str) -> Response:
         found.status,
         batch=shown,
         is_open=batch["State"] in OPEN,
-        tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in VERDICT_TABS],
+        tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in ("", *VERDICTS, "replanned")],
         found=found,
         # Why the caller may not run it; empty if they may, or can ask for it.
         why_not=why_not,

@@ -56,10 +56,10 @@ def keys_part(account: Document, path: str, made: Applied | None) -> Document:
 def find_key(key: Lookup, key_id: str = "") -> Found:
     """Return the account of a key form as its target, with the name of the key."""
     account = owner(key)
-    names = {record["Id"]: record["Name"] for record in list_keys(account["_id"])}
-    if key_id not in names:
-        raise NotFound("key", key_id)
-    return Found(account["_id"], names[key_id])
+    for found in list_keys(account["_id"]):
+        if found["Id"] == key_id:
+            return Found(account["_id"], found["Name"])
+    raise NotFound("key", key_id)
 
 
 def endpoint(sent: Submission) -> str:

@@ -74,9 +74,9 @@ def grid(slots: list[Document], names: Names, changes: Mapping[int, Document] = 
     """Return public slots as a grid, with the changes of a preview by slot."""
     cells = []
     for slot in slots:
-        number, item, after = slot["Slot"], slot["ItemId"] if slot["Quantity"] else None, None
-        if number in changes:
-            held = changes[number]["After"] or {}
+        item, after = slot["ItemId"] if slot["Quantity"] else None, None
+        if change := changes.get(slot["Slot"]):
+            held = change["After"] or {}
             after = quantity_of(held) if held else 0
             # An empty slot shows the item that would be added.
             item = item or held.get("ItemId")
@@ -86,18 +86,16 @@ def grid(slots: list[Document], names: Names, changes: Mapping[int, Document] = 
         buffs = slot["StatBuffs"] if isinstance(slot["StatBuffs"], list) else []
         cells.append(
             {
-                "number": number,
+                **slot,
                 "item": item,
                 "name": name,
                 "icon": item_icon(name),
-                "quantity": slot["Quantity"],
-                "bag": slot["BagId"],
                 "buffs": sum(filter(None, map(whole, buffs))),
                 # The quantity after a previewed change, if it changes this slot.
                 "after": after,
             }
         )
-    return Grid(cells, sum(cell["quantity"] > 0 for cell in cells), len(cells))
+    return Grid(cells, sum(cell["Quantity"] > 0 for cell in cells), len(cells))
 
 
 def changes_of(entry: Document | None, container: str) -> dict[int, Document]:
