@@ -235,20 +235,15 @@ def test_a_time_in_a_text_is_marked_and_the_rest_is_escaped():
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=100),
 )
 def test_a_curl_line_means_the_same_to_a_shell(text, reason):
-    command = curl(
-        "http://h",
-        "POST",
-        f"/api/v1/players/{quote('a/b ü', safe='')}/notes",
-        {"Text": text},
-        "k",
-        reason,
-    )
+    url = f"http://h/api/v1/players/{quote('a/b ü', safe='')}/notes"
+    data = f"-d {shlex.quote(json.dumps({'Text': text}))}"
+    command = curl("POST", url, {"X-Reason": quote(reason)}, data)
     words = shlex.split(command.replace("\\\n", " "))
     assert words[0] == "curl"
     assert json.loads(words[words.index("-d") + 1]) == {"Text": text}
     assert words[-1] == "http://h/api/v1/players/a%2Fb%20%C3%BC/notes"
     sent = [word.removeprefix("X-Reason: ") for word in words if word.startswith("X-Reason: ")]
-    assert [unquote(word) for word in sent] == ([reason] if reason else [])
+    assert [unquote(word) for word in sent] == [reason]
 
 
 def test_every_word_has_an_icon_that_is_drawn():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from flask import Response
+from flask import Response, g
 
 from app.approvals.access import ask
 from app.auth import guard
@@ -114,7 +114,8 @@ class Place:
         if outcome is None or sent.is_preview:
             sent.preview = outcome
             return show(**path)
-        sent.leave_page()
+        # It was carried out: in the rest of this request, its page shows it empty.
+        del g.submitted
         tab = form.next_tab or tab
         if sent.asks or form.is_request:
             return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))

@@ -22,16 +22,7 @@ from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Ta
 from app.console.forms.object_names import Ambiguous, lines_of, resolve
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
-from app.core.errors import (
-    Conflict,
-    Forbidden,
-    Invalid,
-    KeyReused,
-    NotFound,
-    QuartermasterError,
-    RateLimited,
-    Unavailable,
-)
+from app.core.errors import Invalid, KeyReused, QuartermasterError, Unavailable
 from app.core.naming import parse_guid
 from app.core.types import Document
 from app.http import intents
@@ -41,38 +32,20 @@ from app.http.fields import DIGITS
 from app.http.lenient import fields_by_name, respell
 from app.http.parser import FORM, load, read_form
 from app.http.uploads import is_form_with_file, read_form_with_file
-from app.users.oauth.domain import TokenRefused
+
+# Fields that no error page shows: the hidden ones of every form, and secrets.
+NOT_SHOWN = (
+    *("token", "key", "seen", "back", "preview", "choose", "ask"),
+    *("password", "new", "again", "code", "state", "own-password", "own-code"),
+)
 
 
-def curl(
-    base: str,
-    method: str,
-    path: str,
-    body: Mapping[str, Any] | None = None,
-    key: str | None = None,
-    reason: str = "",
-    file: tuple[str, str] | None = None,
-) -> str:
-    """Return a shell command, one option per line; file is a media type and a file name."""
-    parts = [f"curl -X {method}" if method != "GET" else "curl"]
+def curl(method: str, url: str, headers: Mapping[str, str], data: str = "") -> str:
+    """Return a shell command, one option per line; data is its option for what it sends."""
+    parts = ["curl" if method == "GET" else f"curl -X {method}"]
     parts.append('-H "Authorization: Bearer $TOKEN"')
-    if key:
-        parts.append(f"-H {shlex.quote(f'Idempotency-Key: {key}')}")
-    if reason:
-        parts.append(f"-H {shlex.quote(f'X-Reason: {quote(reason)}')}")
-    if body is not None:
-        parts.append('-H "Content-Type: application/json"')
-        parts.append(f"-d {shlex.quote(json.dumps(body, ensure_ascii=False))}")
-    if file:
-        parts.append(f"-H {shlex.quote(f'Content-Type: {file[0]}')}")
-        parts.append(f"--data-binary {shlex.quote(f'@{file[1]}')}")
-    parts.append(shlex.quote(f"{base}{path}"))
-    return " \\\n  ".join(parts)
-
-
-# The hidden fields of every form.
-HIDDEN = ("token", "key", "seen", "back", "preview", "choose", "ask")
-SECRET = ("password", "new", "again", "code", "state", "own-password", "own-code")
+    parts += [f"-H {shlex.quote(f'{name}: {text}')}" for name, text in headers.items()]
+    return " \\\n  ".join([*parts, *filter(None, [data]), shlex.quote(url)])
 
 
 def posted() -> dict[str, str]:
@@ -82,35 +55,31 @@ def posted() -> dict[str, str]:
     an invitation call it before. Error pages never do.
     """
     if "posted" not in g:
+        if is_form_with_file():
+            read = read_form_with_file(guard.caller().id)
+        elif request.mimetype != FORM:
+            raise UnsupportedMediaType("The console accepts only forms.")
+        elif request.content_length is None:
+            # A thread would wait for the chunks, and no browser sends forms in chunks.
+            raise LengthRequired
+        else:
+            read = read_form()
         # A browser sends the newlines of a text area as CRLF.
-        g.posted = {k: v.replace("\r\n", "\n") for k, v in _read().items()}
+        g.posted = {k: v.replace("\r\n", "\n") for k, v in read.items()}
     fields: dict[str, str] = g.posted
     return fields
-
-
-def _read() -> dict[str, str]:
-    if is_form_with_file():
-        return read_form_with_file(guard.caller().id)
-    if request.mimetype != FORM:
-        raise UnsupportedMediaType("The console accepts only forms.")
-    if request.content_length is None:
-        # A thread would wait for the chunks, and no browser sends forms in chunks.
-        raise LengthRequired
-    return read_form()
 
 
 def typed() -> dict[str, str]:
     """Return the typed fields of the form that was read, without passwords."""
     fields = g.get("posted", {}).items()
-    return {k: text for k, text in fields if text and k not in (*HIDDEN, *SECRET)}
+    return {k: text for k, text in fields if text and k not in NOT_SHOWN}
 
 
 SENT_BEFORE = (
     "This form was already sent with other values, and that change was made. To make another "
     "change, send it again."
 )
-# Errors that are shown beside the form. Other errors get an error page.
-REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable, TokenRefused)
 LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 NO_PREVIEW = "Preview shows which slots would change."
 _FIELD = re.compile(r"[Tt]he field '(?:\w+\.)?(\w+)'")
@@ -147,10 +116,6 @@ class Submission:
         g.submitted = sent
         return sent
 
-    def leave_page(self) -> None:
-        """Show the form empty in the rest of this request, because it was carried out."""
-        del g.submitted
-
     @property
     def is_preview(self) -> bool:
         return bool(self.fields.get("preview"))
@@ -170,8 +135,7 @@ class Submission:
     @property
     def newer(self) -> list[Document]:
         """Return the shown entries that are newer than the page of a refused form."""
-        seen = self.fields.get("seen", "")
-        return newer_than(seen, self.target.entries or ()) if self.error else []
+        return newer_than(self.value("seen"), self.target.entries or ())
 
     def value(self, field: str, default: Any = "") -> str:
         return self.fields.get(field, str(default))
@@ -233,7 +197,7 @@ class Submission:
     @property
     def choices(self) -> dict[str, str]:
         """Return the candidates for an ambiguous name, by id."""
-        return self.error.choices if isinstance(self.error, Ambiguous) else {}
+        return getattr(self.error, "choices", {})
 
     @property
     def about(self) -> list[str]:
@@ -340,11 +304,18 @@ class Submission:
         method, _, path = form.endpoint(self).partition(" ")
         if not path:
             return ""
-        key = self.key if self.fields else "A-NEW-KEY"
-        body = form.body(self) if form.body else self.typed_body(path)
-        base, where = request.host_url.rstrip("/"), _VARIABLE.sub(self._variable, path)
-        reason = self.value("reason")
-        return curl(base, method, where, None if form.file else body, key, reason, form.file)
+        headers = {"Idempotency-Key": self.key if self.fields else "A-NEW-KEY"}
+        if reason := self.value("reason"):
+            headers["X-Reason"] = quote(reason)
+        body, data = form.body(self) if form.body else self.typed_body(path), ""
+        if form.file:
+            headers["Content-Type"], name = form.file
+            data = f"--data-binary {shlex.quote(f'@{name}')}"
+        elif body is not None:
+            headers["Content-Type"] = "application/json"
+            data = f"-d {shlex.quote(json.dumps(body, ensure_ascii=False))}"
+        url = request.host_url.rstrip("/") + _VARIABLE.sub(self._variable, path)
+        return curl(method, url, headers, data)
 
     def _variable(self, match: re.Match[str]) -> str:
         for field in self.form.by_name.values():
@@ -373,9 +344,8 @@ class Submission:
         if not self.fields and field.type != "checks":
             return field.sample if field.is_required else None
         typed = self._typed(field)
-        if field.type == "number" and DIGITS.fullmatch(typed):
-            typed = int(typed)
-        return self.args.get(field.argument, typed)
+        is_number = field.type == "number" and DIGITS.fullmatch(typed)
+        return self.args.get(field.argument, int(typed) if is_number else typed)
 
 
 def submitted() -> Submission | None:
@@ -394,7 +364,7 @@ def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
     """Carry out a form; if it is refused, store the error in it and return None."""
     try:
         return act()
-    except REFUSALS as error:
+    except QuartermasterError as error:
         sent.refuse(error)
         return None
 

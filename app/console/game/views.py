@@ -114,9 +114,8 @@ def servers() -> Sequence[Document]:
 
 
 def get_curl(path: str, **query: str) -> str:
-    base = request.host_url.rstrip("/")
     text = urlencode({name: value for name, value in query.items() if value})
-    return curl(base, "GET", f"/api/v1/{path}{'?' if text else ''}{text}")
+    return curl("GET", f"{request.host_url}api/v1/{path}{'?' if text else ''}{text}", {})
 
 
 IN_THE_GAME = "In the game"

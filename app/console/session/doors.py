@@ -15,13 +15,13 @@ from app.console.forms.declared import Field, Form
 from app.console.forms.submissions import Submission, posted
 from app.console.frame.pages import here, page, path_to
 from app.console.session import sessions as session
-from app.core.errors import Conflict, RateLimited, Unavailable
+from app.core.errors import QuartermasterError
 from app.core.naming import Lookup
 from app.users.domain import WrongPassword
 from app.users.oauth.domain import TokenRefused
 from app.users.oauth.sign_ins import authenticate
 from app.users.oauth.store import refresh_tokens
-from app.users.second_factor.domain import FIELD, CodeRefused, has_factor
+from app.users.second_factor.domain import FIELD, has_factor
 from app.users.second_factor.management import use_code
 from app.users.second_factor.vault import vault
 from app.users.store import users
@@ -88,7 +88,7 @@ def ask_for_proof() -> Response | None:
         # Who has signed in with a company account needs the code alone.
         if present.is_company or has_factor(user):
             use_code(user, typed.get(OWN_CODE.name, ""), "console", guess)
-    except (TokenRefused, CodeRefused, Conflict, RateLimited, Unavailable) as error:
+    except QuartermasterError as error:
         is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
         sent.refuse(WrongPassword() if is_wrong else error)
         return proof_page(sent)

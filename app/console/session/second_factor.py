@@ -21,6 +21,7 @@ from app.core.naming import Lookup
 from app.core.types import Document
 from app.http.context import setting
 from app.http.intents import intent
+from app.users.oauth.store import refresh_tokens
 from app.users.second_factor.domain import FIELD, has_factor, recovery_codes_left
 from app.users.second_factor.management import (
     RENEW_RECOVERY_CODES,
@@ -70,8 +71,9 @@ def switch_on() -> Applied:
     """Set the second factor up, and end the sign-ins that began without it, but for this one."""
     state = posted().get("state", "")
     made = set_up(guard.caller().id, state, typed_code(), intent(SET_UP_FACTOR))
-    if not made.replayed:
-        session.end_others()
+    present = session.current_session()
+    if present and not made.replayed:
+        refresh_tokens.outlive_change(present.chain)
     return made
 
 

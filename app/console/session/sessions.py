@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Response, current_app, g, request
 
 from app.auth import guard
 from app.auth.callers import Caller, callers
@@ -17,7 +17,6 @@ from app.core.errors import Forbidden, Unauthorized
 from app.core.naming import Lookup
 from app.core.permissions import KeyAccess
 from app.core.types import Document
-from app.http.context import current_environ
 from app.http.tracing import CALLER
 from app.users.oauth.store import Session, refresh_tokens
 from app.users.second_factor.domain import FIELD, CodeRefused, has_factor
@@ -30,8 +29,6 @@ COOKIE = "quartermaster"
 # Binds the sign-in form to the browser that requested it.
 VISIT_COOKIE = "quartermaster-visit"
 SAFE_METHODS = ("GET", "HEAD")
-_SESSION = "quartermaster.session"
-_VISIT = "quartermaster.visit"
 FORM = "form"
 # The first match counts, because most browsers also name other browsers.
 BROWSERS = ("Edg", "OPR", "Firefox", "Chromium", "Chrome", "Safari")
@@ -78,11 +75,10 @@ def identify() -> Caller:
     # Not from the cache: a page after the set-up may come from another worker.
     if not (is_open or has_factor(users.get(Lookup.parse(caller.id), FIELD))):
         raise FactorMissing
-    environ = current_environ()
-    environ[CALLER] = caller
+    request.environ[CALLER] = caller
     if request.method not in SAFE_METHODS:
         require_own_form(COOKIE)
-    environ[_SESSION] = session
+    g.session = session
     return caller
 
 
@@ -92,7 +88,8 @@ required = partial(guard.required, KeyAccess.NONE, identified_by=identify)
 
 def current_session() -> Session | None:
     """Return the session of this request, if somebody is signed in."""
-    return current_environ().get(_SESSION)
+    session: Session | None = g.get("session")
+    return session
 
 
 def begin(response: Response, user: Document, **about: Any) -> Response:
@@ -111,20 +108,6 @@ def begin(response: Response, user: Document, **about: Any) -> Response:
     return response
 
 
-def end(response: Response) -> Response:
-    """End the session of this request."""
-    if session := current_session():
-        refresh_tokens.revoke_chain(session.chain)
-    set_cookie(response, COOKIE, "", max_age=0, samesite="Lax")
-    return response
-
-
-def end_others() -> None:
-    """Keep only the session of this request, after a change that ended all sign-ins."""
-    if session := current_session():
-        refresh_tokens.outlive_change(session.chain)
-
-
 def form_token() -> str:
     """Return the token for a form in a page of this session.
 
@@ -137,30 +120,21 @@ def form_token() -> str:
 def visit_secret() -> str:
     """Return what binds the forms of a sign-in to this browser, before it has a session."""
     secret = cookie(VISIT_COOKIE) or secrets.token_urlsafe(16)
-    visit: str = current_environ().setdefault(_VISIT, secret)
+    visit: str = g.setdefault("visit_secret", secret)
     return visit
 
 
 def require_own_form(cookie_name: str) -> None:
     """Raise ForeignForm unless the posted form is from a page of this browser and service."""
-    secret = cookie(cookie_name)
-    token: list[Any] | None = None
+    own, origin = f"{request.scheme}://{request.host}", request.headers.get("Origin")
+    # Browsers send Sec-Fetch-Site only over TLS and to localhost, and Origin with every form.
+    site = request.headers.get("Sec-Fetch-Site", "same-origin" if origin == own else "")
+    secret, token = cookie(cookie_name), []
     with suppress(CodeRefused):
-        if secret and is_same_origin():
+        if secret and site == "same-origin":
             token = vault.unseal(FORM, posted().get("token", ""))
     if token != [secret]:
         raise ForeignForm
-
-
-def is_same_origin() -> bool:
-    """Tell whether the headers of the browser show that a page of this service sent the request.
-
-    Browsers send Sec-Fetch-Site only over TLS and to localhost, and Origin with every form.
-    """
-    site = request.headers.get("Sec-Fetch-Site")
-    if site is not None:
-        return site == "same-origin"
-    return request.headers.get("Origin") == f"{request.scheme}://{request.host}"
 
 
 def cookie(name: str) -> str:

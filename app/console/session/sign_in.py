@@ -14,7 +14,7 @@ from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import REFUSALS, Submission, attempt, forms_on, posted
+from app.console.forms.submissions import Submission, attempt, forms_on, posted
 from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door
@@ -26,6 +26,7 @@ from app.core.types import Document
 from app.http.context import setting
 from app.storage.limits import marks
 from app.users.oauth.sign_ins import authenticate
+from app.users.oauth.store import refresh_tokens
 from app.users.openid.client import provider
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
 from app.users.openid.sign_ins import sign_in as openid_sign_in
@@ -89,7 +90,7 @@ def sign_in() -> Response:
         session.require_own_form(session.VISIT_COOKIE)
         password = hashlib.sha256(fields.get("password", "").encode()).hexdigest()
         return finish_sign_in(authenticate(fields.get("username", ""), password), back)
-    except REFUSALS as error:
+    except QuartermasterError as error:
         return sign_in_page(back, error, fields)
 
 
@@ -109,7 +110,7 @@ def sign_in_with_code() -> Response:
     try:
         session.require_own_form(session.VISIT_COOKIE)
         user, method = account_of(state)
-    except REFUSALS as error:
+    except QuartermasterError as error:
         return sign_in_page(back, error)
     is_recovery = attempt(sent, partial(use_code, user, sent.value("code"), "console"))
     if sent.error:
@@ -164,7 +165,7 @@ def go_to_provider() -> Response:
     back, is_again = request.args.get("back", ""), "again" in request.args
     try:
         begun = provider.begin(url_for("console.come_back", _external=True), is_again)
-    except REFUSALS as error:
+    except QuartermasterError as error:
         return sign_in_page(back, error)
     response = see_other(begun.pop("url"))
     # It contains the state, the nonce and the PKCE verifier.
@@ -188,7 +189,7 @@ def come_back() -> Response:
         claims = provider.claims(begun, request.args["code"], own)
         proved_at = proof_time(claims, begun["is_again"], users.now())
         response = finish_sign_in(openid_sign_in(claims), back, "openid", ProvedAt=proved_at)
-    except REFUSALS as error:
+    except QuartermasterError as error:
         response = sign_in_page(back, error)
     session.set_cookie(response, COMPANY_COOKIE, "", "Lax", 0)
     return response
@@ -219,7 +220,7 @@ def accept_invitation() -> Response:
             args = sent.load(Acceptance())
             accept(args["invitation"], args["new"])
             return see_other(path_to("sign-in", done="chosen"))
-        except REFUSALS as error:
+        except QuartermasterError as error:
             sent.refuse(error)
     links = {"You have a password already? Sign in": path_to("sign-in")}
     return door(sent, path_to("invitation"), {}, links=links)
@@ -228,7 +229,11 @@ def accept_invitation() -> Response:
 @blp.post("/sign-out")
 @required(SignedIn.ANYBODY)
 def sign_out() -> Response:
-    return session.end(see_other(path_to("sign-in")))
+    if present := session.current_session():
+        refresh_tokens.revoke_chain(present.chain)
+    response = see_other(path_to("sign-in"))
+    session.set_cookie(response, session.COOKIE, "", "Lax", 0)
+    return response
 
 
 def own_sign_ins_page(key: Lookup, **_: Any) -> Response:
