@@ -21,10 +21,9 @@ from app.batches.domain import MOST_PLAYERS, OPEN, VERDICTS, kind_sentence, publ
 from app.batches.rows import CSV, csv_body, json_body
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
-from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import Place
 from app.console.forms.schemas import BatchForPlayers, BatchOperation, list_operations
-from app.console.forms.submissions import Submission, forms_on, submitted
+from app.console.forms.submissions import Submission, forms_on, lines_of, plain, submitted
 from app.console.frame.lists import BYTE_ORDER_MARK, Columns, ListPage, columns
 from app.console.frame.pages import path_to, redirect_with_notice, render, see_other
 from app.console.frame.times import as_utc

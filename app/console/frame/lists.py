@@ -16,9 +16,8 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
-from app.console.forms.object_names import plain
 from app.console.forms.places import Place
-from app.console.forms.submissions import forms_on
+from app.console.forms.submissions import forms_on, plain
 from app.console.frame.pages import HEADERS, PAGE_SIZE, PREFIX, blp, render, required
 from app.console.frame.times import iso
 from app.core.errors import QuartermasterError

@@ -13,10 +13,9 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, Target
-from app.console.forms.object_names import plain
 from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
-from app.console.forms.submissions import Submission, curl, forms_on, submitted
+from app.console.forms.submissions import Submission, curl, forms_on, plain, submitted
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import done, path_to, render
 from app.console.game.actions import cards, coming_restart

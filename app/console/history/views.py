@@ -9,9 +9,8 @@ from flask import Response
 from app.auth import guard
 from app.auth.execution import preview
 from app.console.forms.declared import Field, Form, Target, about_items
-from app.console.forms.object_names import resolve
 from app.console.forms.places import Place
-from app.console.forms.submissions import Submission, forms_on
+from app.console.forms.submissions import Submission, forms_on, resolve
 from app.console.frame.lists import Listed, ListPage, columns
 from app.console.frame.pages import done, local, path_to, render
 from app.console.frame.times import as_utc

@@ -6,7 +6,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.catalogue.domain import parse_type
-from app.console.forms.object_names import plain, suggestions
+from app.console.forms.submissions import plain, suggestions
 from app.console.frame.pages import blp, page, render, required
 from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent
 from app.console.game.actions import coming_restart, game_stopped
