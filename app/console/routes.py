@@ -18,13 +18,13 @@ from app.console.home import views as home
 from app.console.keys import views as keys
 from app.console.players import views as players
 from app.console.report import views as report
-from app.console.session import second_factor, sign_in
+from app.console.session import sign_in
 from app.console.staff import views as staff
 from app.console.users import views as users
 
 # Importing a module registers its pages.
 PAGES = (
-    *(sign_in, second_factor, home, players, users, keys, game, history),
+    *(sign_in, home, players, users, keys, game, history),
     *(batches, approvals, catalogue, report, health, staff),
 )
 

@@ -249,7 +249,7 @@ def test_a_form_sent_after_the_end_shows_what_was_typed_once_the_caller_is_known
     assert "hush" not in answer.text
 
 
-@pytest.mark.parametrize("away", [(RefreshTokens, "session"), (session, "is_same_origin")])
+@pytest.mark.parametrize("away", [(RefreshTokens, "session"), (session, "require_own_form")])
 def test_a_form_that_was_not_read_is_not_offered_again(app, world, monkeypatch, away):
     """When the database is away, nobody is known, and the form may be from another site."""
     somebody = visitor(app, world)

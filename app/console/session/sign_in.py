@@ -1,4 +1,4 @@
-"""Sign-in with a password or a company account, invitations, and one's own sign-ins."""
+"""Sign-in with a password or a company account, invitations, own sign-ins and second factor."""
 
 from __future__ import annotations
 
@@ -6,32 +6,55 @@ import hashlib
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from textwrap import wrap
 from typing import Any
 
 from flask import Response, request, url_for
+from markupsafe import Markup
+from pyotp.totp import TOTP
 
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import Submission, attempt, forms_on, posted
-from app.console.frame.pages import PREFIX, blp, local, path_to, render, required, see_other
+from app.console.forms.submissions import Submission, attempt, forms_on, posted, submitted
+from app.console.frame.pages import (
+    PREFIX,
+    SERVICE,
+    blp,
+    local,
+    path_to,
+    render,
+    required,
+    see_other,
+)
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door
 from app.console.users.views import END_SIGN_IN, PASSWORD_FIELDS, sign_ins_part
+from app.core.changes import Applied
 from app.core.errors import Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup
 from app.core.permissions import SignedIn
 from app.core.types import Document
 from app.http.context import setting
+from app.http.intents import intent
 from app.storage.limits import marks
 from app.users.oauth.sign_ins import authenticate
 from app.users.oauth.store import refresh_tokens
 from app.users.openid.client import provider
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
 from app.users.openid.sign_ins import sign_in as openid_sign_in
-from app.users.second_factor.domain import CodeRefused, has_factor
-from app.users.second_factor.management import use_code
+from app.users.second_factor.domain import FIELD, CodeRefused, has_factor, recovery_codes_left
+from app.users.second_factor.management import (
+    RENEW_RECOVERY_CODES,
+    SET_UP_FACTOR,
+    SWITCH_OFF_FACTOR,
+    propose,
+    renew_recovery_codes,
+    set_up,
+    switch_off,
+    use_code,
+)
 from app.users.second_factor.vault import vault
 from app.users.staff.invitations import accept
 from app.users.store import users
@@ -243,3 +266,94 @@ def own_sign_ins_page(key: Lookup, **_: Any) -> Response:
 
 END_OWN_SIGN_IN = replace(END_SIGN_IN, path="<sign_in_id>/end")
 Place("/sign-ins", {"": [END_OWN_SIGN_IN]}, own_sign_ins_page, is_own=True)
+
+
+def second_factor_page(made: Applied | None = None) -> Response:
+    caller = guard.caller()
+    user = users.get(Lookup.parse(caller.id), FIELD)
+    is_on = has_factor(user)
+    shown = {"left": recovery_codes_left(user)} if is_on else proposal_part(caller.id, caller.name)
+    target = Target(path_to("second-factor"), caller.id, caller.name, {"IsOn": is_on})
+    return render(
+        "session/second_factor.html",
+        forms=forms_on(FACTOR_FORMS, target),
+        is_on=is_on,
+        is_needed=caller.rights.needs_second_factor,
+        made=made,
+        **shown,
+    )
+
+
+def proposal_part(user_id: str, name: str) -> Document:
+    """Return the new secret as text and as a QR code; a refused form keeps its secret."""
+    # Here, because otherwise every start of the program would take a tenth of a second longer.
+    import segno
+
+    sent = submitted()
+    secret, sealed = propose(user_id, sent.value("state") if sent else "")
+    issuer = " ".join(dict.fromkeys([SERVICE, setting("GAME_NAME")]))
+    uri = TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
+    qr = segno.make(uri, error="m", micro=False)
+    # The colours are fixed: cameras need a light background, also on a dark page.
+    svg = qr.svg_inline(dark="black", light="white", omitsize=True, svgclass="qr", lineclass=None)
+    words = " ".join(wrap(secret, 4))
+    return {"state": sealed, "uri": uri, "secret": words, "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
+
+
+def switch_on() -> Applied:
+    """Set the second factor up, and end the sign-ins that began without it, but for this one."""
+    state = posted().get("state", "")
+    made = set_up(guard.caller().id, state, posted().get("code", ""), intent(SET_UP_FACTOR))
+    present = session.current_session()
+    if present and not made.replayed:
+        refresh_tokens.outlive_change(present.chain)
+    return made
+
+
+FACTOR_FORMS = (
+    Form(
+        SET_UP_FACTOR,
+        "Set it up",
+        "Switch it on",
+        (replace(CODE, hint="The six digits that your app shows."),),
+        name="set-up",
+        template="session/new_secret.html",
+        act=switch_on,
+        about="Your other sign-ins end: sign in there again, with a code.",
+        asks_reason=False,
+        # Whoever has found an open session must not lock its owner out.
+        is_sensitive=True,
+        is_offered=lambda target: not target.record["IsOn"],
+        shows_outcome=True,
+    ),
+    Form(
+        RENEW_RECOVERY_CODES,
+        "New recovery codes…",
+        "Make new recovery codes",
+        (CODE,),
+        name="recovery-codes",
+        about="The former recovery codes stop working.",
+        act=lambda: renew_recovery_codes(
+            guard.caller().id, posted().get("code", ""), intent(RENEW_RECOVERY_CODES)
+        ),
+        asks_reason=False,
+        is_offered=lambda target: target.record["IsOn"],
+        shows_outcome=True,
+    ),
+    Form(
+        SWITCH_OFF_FACTOR,
+        "Switch it off…",
+        "Switch it off",
+        (CODE,),
+        name="switch-off",
+        about="Your password alone signs you in then.",
+        act=lambda: switch_off(
+            guard.caller().id, posted().get("code", ""), intent(SWITCH_OFF_FACTOR)
+        ),
+        asks_reason=False,
+        is_danger=True,
+        is_offered=lambda target: target.record["IsOn"],
+        notice="factor-off",
+    ),
+)
+Place("/second-factor", {"": FACTOR_FORMS}, second_factor_page)
