@@ -223,8 +223,6 @@ class Form:
     row: str = ""
     # By name, the arguments of the operation that are variables of the path.
     path_arguments: Mapping[str, str] = field(default_factory=dict)
-    # The tab to redirect to, if not its own.
-    next_tab: str | None = None
     # The notice of its page after success, if there is no entry in history.
     notice: str = ""
     # Whether its page shows the outcome, such as a new secret, which no URL may contain.

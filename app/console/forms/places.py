@@ -76,11 +76,11 @@ class Place:
         for tab, forms in self.tabs.items():
             needs = (*self.needs, *self.tab_needs.get(tab, ()))
             show = partial(self.show, tab) if len(self.tabs) > 1 else self.show
-            view = required(*(needs or ANYBODY))(partial(self._show, show))
+            view = required(*(needs or ANYBODY))(partial(self._call, show))
             blp.add_url_rule("/".join((self.rule, *self.below(tab))), f"{name}_{tab}", view)
             for form in forms:
-                guarded = required(*((*needs, *form.needs) or ANYBODY))
-                view = guarded(partial(self._receive, tab, show, form))
+                receive = partial(self._call, partial(self._receive, tab, show, form))
+                view = required(*((*needs, *form.needs) or ANYBODY))(receive)
                 rule = f"{self.rule}/{form.path_below}".rstrip("/")
                 blp.add_url_rule(rule, f"{name}_{tab}_{form.name}", view, methods=["POST"])
 
@@ -94,17 +94,13 @@ class Place:
         parts = [next(left) if "<" in part else part for part in self.rule.split("/")[1:]]
         return path_to(*parts, *left, *self.below(tab))
 
-    def _show(self, show: Callable[..., Response], **path: Any) -> Response:
-        return show(**self._checked(path))
-
-    def _checked(self, path: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, view: Callable[..., Response], **path: Any) -> Response:
         own = {"key": Lookup.parse(guard.caller().id)} if self.is_own else {}
-        return {**own, **path}
+        return view(**own, **path)
 
     def _receive(
-        self, tab: str, show: Callable[..., Response], form: Form, **variables: Any
+        self, tab: str, show: Callable[..., Response], form: Form, **path: Any
     ) -> Response:
-        path = self._checked(variables)
         asks = form.is_sensitive
         if (asks(**path) if callable(asks) else asks) and (question := ask_for_proof()):
             return question
@@ -116,7 +112,6 @@ class Place:
             return show(**path)
         # It was carried out: in the rest of this request, its page shows it empty.
         del g.submitted
-        tab = form.next_tab or tab
         if sent.asks or form.is_request:
             return redirect_with_notice("asked", path_to("approvals", outcome["_id"]))
         if form.shows_outcome:

@@ -77,7 +77,6 @@ FORMS = {
                 "This deletes all items, spells and variables, too. You can undo it while the "
                 "change is in history."
             ),
-            next_tab="history",
         ),
     ),
     "spells": (
