@@ -92,6 +92,8 @@ class Field:
     @property
     def sample(self) -> str:
         """Return a placeholder for the curl command before anything is typed."""
+        if self.type == "password":
+            return "SHA-256-OF-THE-PASSWORD"
         is_named = self.object_type or self.type == "number"
         return self.label.upper().replace(" ", "-") if is_named else ""
 

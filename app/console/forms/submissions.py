@@ -18,7 +18,7 @@ from app.approvals.kinds import kinds
 from app.auth import guard
 from app.auth.spending import NeedsApproval, OverLimit
 from app.catalogue.store import objects
-from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Group, Target
+from app.console.forms.declared import AS_TYPED, CHECKED, Field, Form, Target
 from app.console.frame.times import parsed, utc_field
 from app.console.history.sentences import GUID, with_names
 from app.core.errors import Invalid, KeyReused, QuartermasterError, Unavailable
@@ -27,7 +27,6 @@ from app.core.types import Document
 from app.http import intents
 from app.http.api import Schema
 from app.http.errors import headers_of, note, status_of
-from app.http.fields import DIGITS
 from app.http.lenient import fields_by_name, respell
 from app.http.parser import FORM, load, read_form
 from app.http.uploads import is_form_with_file, read_form_with_file
@@ -143,7 +142,8 @@ class Submission:
         self.name = f"{form.name}-{row}" if row else form.name
         self.fields = dict(fields or {})
         self.error: QuartermasterError | None = None
-        # The typed values after validation.
+        # The typed values as the API takes them, and after validation.
+        self.values: Document = {}
         self.args: dict[str, Any] = {}
         self.key = str(uuid.uuid4())
         self.target = Target("")
@@ -296,7 +296,8 @@ class Submission:
                 if value or field.type == "checks":
                     typed[field.name] = self._resolved(field, value) if field.object_type else value
             values |= {group.name: typed} if group.name and typed else typed
-        return load(schema, respell(schema, values))
+        self.values = respell(schema, values)
+        return load(schema, self.values)
 
     def _typed(self, field: Field) -> Any:
         """Return what was typed into a field; check boxes are those of the page at first."""
@@ -372,29 +373,20 @@ class Submission:
                 return str(self.args.get(field.argument) or field.sample)
         return quote(self.target.id, safe=":")
 
-    def typed_body(self, path: str = "") -> Document | None:
-        """Return the body for the API from the typed fields that are not in the path."""
-        form, in_path = self.form, _VARIABLE.findall(path)
-        known = fields_by_name(form.operation.arguments or Schema()) if form.operation else None
-        body: Document = {}
-        for group in [*form.groups, Group("", tuple(self.last_fields) if known else ())]:
-            part = {}
-            for field in group.fields:
-                is_sent = known is None or (group.name or field.name) in known
-                value = self._sent_value(field)
-                if is_sent and field.argument not in in_path and (field.is_required or value):
-                    part[field.name] = value
-            body |= {group.name: part} if group.name and part else part
+    def typed_body(self, path: str) -> Document | None:
+        """Return the body for the API: what was typed, or samples of what has to be."""
+        form, body = self.form, dict(self.values)
+        for field in [*form.by_name.values(), *(self.last_fields if form.operation else ())]:
+            if field.type == "password" or (field.is_required and not self.values):
+                body[field.name] = field.sample
+            if field.type == "checks" and not self.values:
+                body[field.name] = self._typed(field)
+            if field.argument in _VARIABLE.findall(path):
+                body.pop(field.name, None)
+        if form.operation:
+            known = fields_by_name(form.operation.arguments or Schema())
+            body = {name: value for name, value in body.items() if name in known}
         return body or None
-
-    def _sent_value(self, field: Field) -> Any:
-        if field.type == "password":
-            return "SHA-256-OF-THE-PASSWORD"
-        if not self.fields and field.type != "checks":
-            return field.sample if field.is_required else None
-        typed = self._typed(field)
-        is_number = field.type == "number" and DIGITS.fullmatch(typed)
-        return self.args.get(field.argument, int(typed) if is_number else typed)
 
 
 def submitted() -> Submission | None:
