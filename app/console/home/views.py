@@ -57,8 +57,8 @@ def suggest() -> Response:
 @required(Permission.PLAYERS_READ)
 def suggest_players() -> Response:
     """Return the names of players that contain a text, as the options of a list."""
-    text, options = plain(request.args.get("q", "")), []
-    for card in named(PLAYERS, text).values if len(name_key(text)) >= SEARCH_LENGTH else ():
+    options = []
+    for card in find_in(PLAYERS, plain(request.args.get("q", ""))).values:
         former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
         options.append((f"{card['Name']}{former}", "players", card["Name"]))
     return page("home/suggest.html", found=None, options=options)
@@ -80,28 +80,25 @@ def suggest_objects(type_name: str) -> Response:
 
 def find(text: str) -> Document:
     """Return the players and users that match a text by id, name or email address, and a hint."""
-    key, hint, find_in = Lookup.parse(text), "", named
-    if key.id or len(name_key(text)) < SEARCH_LENGTH:
-        find_in = exact
-        hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
     found, accounts, deleted = find_in(PLAYERS, text), Page(0, []), deleted_cards(text)
     if guard.caller().may(Permission.USERS_READ):
         by_address = USERS.cards(users.by_address(text, MOST_FOUND)) if "@" in text else []
         accounts = Page(len(by_address), by_address) if by_address else find_in(USERS, text)
     listed = Page(found.total + len(deleted), [*found.values, *deleted])
+    hint, key = "", Lookup.parse(text)
+    if key.name_key is not None and len(key.name_key) < SEARCH_LENGTH:
+        hint = f"Type {SEARCH_LENGTH} letters or more to find parts of names."
     return {"players": listed, "users": accounts, "hint": hint}
 
 
-def named(kind: Kind, text: str) -> Page:
-    """Return those whose name contains a text, and those who had such a name."""
+def find_in(kind: Kind, text: str) -> Page:
+    """Return those whose name contains a text, or did, or whose id or name a short text is."""
+    key = Lookup.parse(text)
+    if key.id or len(name_key(text)) < SEARCH_LENGTH:
+        try:
+            return Page(1, kind.cards([kind.store.get(key)]))
+        except NotFound:
+            return Page(0, [])
     found = kind.find({"search": text, "sort": "name"}, MOST_FOUND)
     former = kind.former(name_key(text), found.values)
     return Page(found.total + len(former), [*found.values, *former])
-
-
-def exact(kind: Kind, text: str) -> Page:
-    """Return a page with the one who has this id or name, or an empty one."""
-    try:
-        return Page(1, kind.cards([kind.store.get(Lookup.parse(text))]))
-    except NotFound:
-        return Page(0, [])
