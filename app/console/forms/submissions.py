@@ -141,6 +141,9 @@ class Submission:
         self.form = form
         self.name = f"{form.name}-{row}" if row else form.name
         self.fields = dict(fields or {})
+        self.is_preview = bool(form.preview and self.value("preview"))
+        # Whether it asks a colleague to approve the change, instead of making it.
+        self.asks = bool(self.value("ask"))
         self.error: QuartermasterError | None = None
         # The typed values as the API takes them, and after validation.
         self.values: Document = {}
@@ -164,15 +167,6 @@ class Submission:
         intents.set_form_headers(key, sent.fields.get("reason", ""))
         g.submitted = sent
         return sent
-
-    @property
-    def is_preview(self) -> bool:
-        return bool(self.fields.get("preview"))
-
-    @property
-    def asks(self) -> bool:
-        """Whether it asks a colleague to approve the change, instead of making it."""
-        return bool(self.fields.get("ask"))
 
     @property
     def can_ask(self) -> bool:
@@ -220,8 +214,8 @@ class Submission:
         if self.is_preview or not isinstance(self.error, Invalid):
             return ""
         # A field of an object is named by its path.
-        named = {name.rpartition(".")[2]: texts for name, texts in self.error.fields.items()}
-        return named.get(field, [""])[0]
+        faults = self.error.fields.items()
+        return next((texts[0] for name, texts in faults if name.rpartition(".")[2] == field), "")
 
     @property
     def refusal(self) -> str:
