@@ -118,6 +118,5 @@ Place(
     {"": [SET_VALUE]},
     object_page,
     lambda object_id: Found(object_id),
-    "object",
     needs=NEEDS,
 )

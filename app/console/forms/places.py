@@ -61,8 +61,6 @@ class Place:
     show: Callable[..., Response]
     # Finds the target of a form by the variables of the path.
     find: Callable[..., Found] = lambda **_: Found("")
-    # The kind of documents in history.
-    kind: str = ""
     # The permissions to see it; none: it is about the caller's own account.
     needs: tuple[Need, ...] = ()
     # The tabs that need further permissions.
@@ -137,9 +135,10 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
     with suppress(NotFound):
         found = place.find(**path)
         if form.confirm and form.confirm_field == "confirm":
-            _require_name(place, sent, found.name)
+            _require_name(sent, found.name)
         if form.replaces is not None:
-            _require_unchanged(place, sent, found.id, form.replaces.format(**sent.args, **path))
+            changed = form.replaces.format(**sent.args, **path)
+            _require_unchanged(sent, operation.subject, found.id, changed)
     key = next(iter(path.values()), None)
     if sent.asks or form.is_request:
         return ask(form.asks, str(key or ""), sent.args).answer
@@ -149,16 +148,17 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
     return make(operation, key, sent.args)
 
 
-def _require_name(place: Place, sent: Submission, name: str) -> None:
+def _require_name(sent: Submission, name: str) -> None:
     """Refuse a form unless the name of its target is typed as confirmation."""
     if name_key(sent.value("confirm").strip()) != name_key(name.strip()):
-        is_final = sent.form.confirm == NOT_UNDONE
-        verb = f" to {sent.form.title.rstrip(FOLDED).lower()} this {place.kind}"
-        fault = f"Type {name} here{': this cannot be undone' if is_final else verb}."
+        form, fault = sent.form, f"Type {name} here: this cannot be undone."
+        if form.operation and form.confirm != NOT_UNDONE:
+            verb = form.title.rstrip(FOLDED).lower()
+            fault = f"Type {name} here to {verb} this {form.operation.subject}."
         raise Invalid(fault, {"confirm": [fault]})
 
 
-def _require_unchanged(place: Place, sent: Submission, id_: str, changed: str) -> None:
+def _require_unchanged(sent: Submission, kind: str, id_: str, changed: str) -> None:
     """Refuse to overwrite a change that somebody else made since the page was shown.
 
     It looks for that part of the target among the latest changes; "": for any part. The caller's
@@ -166,7 +166,7 @@ def _require_unchanged(place: Place, sent: Submission, id_: str, changed: str) -
     the account do: a program made them.
     """
     own = (guard.caller().id, "console")
-    entries = history_page({}, PAGE_SIZE, (place.kind,), id_).values
+    entries = history_page({}, PAGE_SIZE, (kind,), id_).values
     for entry in newer_than(sent.value("seen"), entries):
         is_same = not changed or any(one["Path"] == changed for one in entry["Changes"])
         if is_same and (entry["By"]["UserId"], entry["Via"]) != own:

@@ -370,15 +370,16 @@ class Submission:
     def typed_body(self, path: str) -> Document | None:
         """Return the body for the API: what was typed, or samples of what has to be."""
         form, body = self.form, dict(self.values)
+        in_path = (*form.path_arguments, *_VARIABLE.findall(path))
         for field in [*form.by_name.values(), *(self.last_fields if form.operation else ())]:
             if field.type == "password" or (field.is_required and not self.values):
                 body[field.name] = field.sample
             if field.type == "checks" and not self.values:
                 body[field.name] = self._typed(field)
-            if field.argument in _VARIABLE.findall(path):
+            if field.argument in in_path:
                 body.pop(field.name, None)
         if form.operation:
-            known = fields_by_name(form.operation.arguments or Schema())
+            known = fields_by_name(form.operation.arguments or Schema()).keys() - {*in_path}
             body = {name: value for name, value in body.items() if name in known}
         return body or None
 

@@ -124,4 +124,4 @@ REVOKE = row_form(
     notice="revoked",
 )
 FORMS = {"keys": (CREATE, ROTATE, REVOKE)}
-Place("/keys", FORMS, own_keys_page, find_key, "user", needs=(Permission.KEYS_MANAGE,), is_own=True)
+Place("/keys", FORMS, own_keys_page, find_key, needs=(Permission.KEYS_MANAGE,), is_own=True)

@@ -190,7 +190,6 @@ Place(
     FORMS,
     player_page,
     PLAYERS.target,
-    "player",
     needs=NEEDS,
     tab_needs={"history": (Permission.HISTORY_READ,)},
 )

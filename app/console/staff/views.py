@@ -274,7 +274,7 @@ ListPage(
     template="staff/list.html",
     forms=(INVITE_FORM,),
 )
-Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, USERS.target, "user", needs=NEEDS)
+Place("/staff/<lookup:key>", {"": PERSON_FORMS}, person_page, USERS.target, needs=NEEDS)
 ListPage(
     "/roles",
     NEEDS,
@@ -288,6 +288,5 @@ Place(
     {"": [CHANGE, REMOVE]},
     role_page,
     lambda role: Found(role, role),
-    "role",
     needs=NEEDS,
 )

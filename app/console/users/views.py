@@ -333,7 +333,6 @@ Place(
     FORMS,
     user_page,
     USERS.target,
-    "user",
     needs=NEEDS,
     tab_needs={"history": (Permission.HISTORY_READ,), "sign-ins": (Permission.USERS_MANAGE,)},
 )
@@ -342,7 +341,6 @@ Place(
     KEY_FORMS,
     partial(user_page, "keys"),
     find_key,
-    "user",
     needs=(*NEEDS, *MANAGE),
 )
 
