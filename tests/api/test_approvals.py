@@ -752,7 +752,7 @@ class TestConsole:
         path = f"/staff/{bob}/roles"
         page = junior.get(f"/staff/{bob}").text
         box = re.search(r'name="([^"]*support)" value="true"', page)[1]
-        fields = {box: "true", "seen": "nothing"}
+        fields = {box: "true", "seen": "0001-01-01T00:00:00.000Z"}
         assert "Ask for approval" in junior.submit(path, 403, **fields).text
         asked = junior.submit(path, 303, ask="1", reason="Promoted", **fields)
         page = asked.headers["Location"].removeprefix("/console").split("?")[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,8 +54,8 @@ BY_NAME = "A name or an id."
 # the page. With autocomplete=off in the markup, a browser would not restore the field on Back.
 NAMED = {"spellcheck": "false"}
 FOLDED = "…"
-# The value of Target.seen without any entries.
-NOTHING_SEEN = "nothing"
+# What Target.seen is without any entries.
+LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 # The names of check boxes begin with it.
 CHECKED = "may-"
 
@@ -161,10 +162,10 @@ class Target(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """Return the id of the newest entry on the page, which a form sends back."""
+        """Return the time of the newest entry on the page, which a form sends back."""
         if self.entries is None:
             return ""
-        return iso(self.entries[0]["At"]) if self.entries else NOTHING_SEEN
+        return iso(self.entries[0]["At"] if self.entries else LONG_AGO)
 
 
 @dataclass(eq=False)
@@ -287,7 +288,4 @@ class Form:
         if self.api or not self.operation:
             return self.api(sent) if callable(self.api) else self.api
         routes = self.operation.routes
-        if not routes:
-            return ""
-        method, path = routes[self.view or next(iter(routes))]
-        return f"{method} {path}"
+        return " ".join(routes.get(self.view) or next(iter(routes.values()), ()))

@@ -7,7 +7,6 @@ import re
 import shlex
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
@@ -128,7 +127,6 @@ SENT_BEFORE = (
     "This form was already sent with other values, and that change was made. To make another "
     "change, send it again."
 )
-LONG_AGO = datetime.min.replace(tzinfo=timezone.utc)
 NO_PREVIEW = "Preview shows which slots would change."
 _FIELD = re.compile(r"[Tt]he field '(?:\w+\.)?(\w+)'")
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -392,8 +390,8 @@ def submitted() -> Submission | None:
 
 def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
     """Return the entries that are newer than the newest that a page showed; [] if unknown."""
-    shown = parsed(seen) or LONG_AGO
-    return [entry for entry in entries if entry["At"] > shown] if seen else []
+    shown = parsed(seen)
+    return [entry for entry in entries if entry["At"] > shown] if shown else []
 
 
 def attempt(sent: Submission, act: Callable[[], Any]) -> Any:

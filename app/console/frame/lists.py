@@ -131,10 +131,11 @@ class ListPage:
         sees_users = guard.caller().may(Permission.USERS_READ)
         shown = tuple(one for one in self.filters if one.name != "user" or sees_users)
         wanted = self.wanted()
-        refusals = (QuartermasterError,) if self.shows_refusal else ()
         try:
             part = self.part(request.args.get("after", ""), PAGE_SIZE, **place)
-        except refusals as error:
+        except QuartermasterError as error:
+            if not self.shows_refusal:
+                raise
             return Listed(shown, wanted, error=error)
         total = part.total if isinstance(part, Page) else 0
         return Listed(shown, wanted, part.values, cursors.write(part.next), total)

@@ -17,7 +17,7 @@ from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import Submission, attempt, forms_on, posted, submitted
+from app.console.forms.submissions import Submission, attempt, forms_on, posted, submitted, typed
 from app.console.frame.pages import (
     PREFIX,
     SERVICE,
@@ -114,7 +114,7 @@ def sign_in() -> Response:
         password = hashlib.sha256(fields.get("password", "").encode()).hexdigest()
         return finish_sign_in(authenticate(fields.get("username", ""), password), back)
     except QuartermasterError as error:
-        return sign_in_page(back, error, fields)
+        return sign_in_page(back, error)
 
 
 def finish_sign_in(user: Document, back: str, method: str = "password", **about: Any) -> Response:
@@ -161,11 +161,9 @@ def code_page(sent: Submission, state: str, back: str) -> Response:
     return door(sent, path_to("sign-in", "code"), hidden, links=links)
 
 
-def sign_in_page(
-    back: str, error: QuartermasterError | None = None, fields: dict[str, str] | None = None
-) -> Response:
+def sign_in_page(back: str, error: QuartermasterError | None = None) -> Response:
     back, has_provider = local(back), bool(setting("OPENID_ISSUER"))
-    sent = Submission(BESIDE_COMPANY if has_provider else SIGN_IN, fields)
+    sent = Submission(BESIDE_COMPANY if has_provider else SIGN_IN, typed())
     if error:
         sent.refuse(error)
     # With passwords off, for an account that was rescued at the command line.
