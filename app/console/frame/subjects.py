@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from flask import Response, request
@@ -22,9 +21,11 @@ from app.core.paging import Page
 from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission, all_role_names
 from app.core.texts import count_text
-from app.core.types import Document, whole
+from app.core.types import Document
 from app.http.cursors import cursors
 from app.players.store import players
+from app.storage.schema.explain_validator import readable
+from app.storage.schema.shapes import INTEGER, MOMENT_OR_NULL, TEXT, object_shape
 from app.users.moderation import penalties_in_force
 from app.users.notes import visible_notes
 from app.users.store import users
@@ -33,23 +34,21 @@ from app.users.store import users
 MOST_FORMER = 10
 LAST_CHANGES = 6
 RECENT_COOKIE = "quartermaster-recent"
+# What pages show of every player.
+CARD = object_shape(
+    {
+        **dict.fromkeys(("Name", "ClassName", "MapName", "UserId"), TEXT),
+        **dict.fromkeys(("Level", "X", "Y", "PlayTimeSeconds"), INTEGER),
+        **dict.fromkeys(("LastOnline", "CreationDate"), MOMENT_OR_NULL),
+    }
+)
 
 
 def player_card(record: Document) -> Document:
-    """Return the card of a player.
-
-    A game writes players, too: fields may be missing, or of another type.
-    """
-    card: Document = {"Id": record["Id"], "Online": bool(record.get("Online"))}
-    for name in ("Name", "ClassName", "MapName", "UserId"):
-        text = record.get(name)
-        card[name] = text if isinstance(text, str) else ""
-    for name in ("Level", "X", "Y", "PlayTimeSeconds"):
-        card[name] = whole(record.get(name)) or 0
-    for name in ("LastOnline", "CreationDate"):
-        at = record.get(name)
-        card[name] = at if isinstance(at, datetime) else None
-    return {**card, "Name": card["Name"] or str(record["Id"])}
+    """Return the card of a player, of which a game may have stored anything."""
+    card = readable(CARD, record)
+    name = card["Name"] or str(card["Id"])
+    return {**card, "Name": name, "Online": bool(card.get("Online"))}
 
 
 def user_card(user: Document) -> Document:
