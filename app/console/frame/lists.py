@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from flask import Response, request
 
@@ -18,7 +17,7 @@ from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.submissions import forms_on, plain
-from app.console.frame.pages import HEADERS, PAGE_SIZE, PREFIX, blp, render, required
+from app.console.frame.pages import HEADERS, PAGE_SIZE, PREFIX, blp, render, required, with_query
 from app.console.frame.times import iso
 from app.core.errors import QuartermasterError
 from app.core.naming import SEARCH_LENGTH, name_key
@@ -73,8 +72,7 @@ class Listed(NamedTuple):
 
     def query(self, **more: str) -> str:
         """Return the query of a link that keeps the filters."""
-        kept = {name: text for name, text in {**self.wanted, **more}.items() if text}
-        return f"?{urlencode(kept)}" if kept else ""
+        return with_query("", {**self.wanted, **more}.items())
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import islice
 from mimetypes import guess_type
@@ -115,8 +115,13 @@ WITHOUT_CHANGES = (REVOKE_TOKENS.name, INVITE.name, CREATE_ROLE.name)
 def path_to(*parts: Any, **query: Any) -> str:
     """Return a path of the console, percent-encoded."""
     path = "/".join((PREFIX, *(quote(str(part), safe=":") for part in parts)))
-    wanted = {name: value for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(wanted)}" if wanted else path
+    return with_query(path, query.items())
+
+
+def with_query(path: str, query: Iterable[tuple[str, Any]]) -> str:
+    """Return a path with what is not empty of a query."""
+    text = urlencode([(name, value) for name, value in query if value not in (None, "")])
+    return f"{path}?{text}" if text else path
 
 
 def local(path: str, otherwise: str = PREFIX) -> str:
@@ -222,8 +227,8 @@ def here() -> str:
     # A form is at the path of its page, or below it.
     while path != PREFIX and endpoint_of(path) == NOWHERE:
         path = path.rpartition("/")[0]
-    query = [(name, value) for name, value in request.args.items(multi=True) if name != "done"]
-    return f"{quote(path)}?{urlencode(query)}" if query else quote(path)
+    query = (pair for pair in request.args.items(multi=True) if pair[0] != "done")
+    return with_query(quote(path), query)
 
 
 def page(template: str, status: int = 200, **context: Any) -> Response:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from flask import Response, request
 
@@ -17,7 +17,7 @@ from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
 from app.console.forms.submissions import Submission, curl, forms_on, plain, submitted
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.pages import done, path_to, render
+from app.console.frame.pages import done, path_to, render, with_query
 from app.console.game.actions import cards, coming_restart
 from app.console.health.views import online_plot, samples_of_day
 from app.console.history.tables import last_changes
@@ -113,8 +113,7 @@ def servers() -> Sequence[Document]:
 
 
 def get_curl(path: str, **query: str) -> str:
-    text = urlencode({name: value for name, value in query.items() if value})
-    return curl("GET", f"{request.host_url}api/v1/{path}{'?' if text else ''}{text}", {})
+    return curl("GET", with_query(f"{request.host_url}api/v1/{path}", query.items()), {})
 
 
 IN_THE_GAME = "In the game"
