@@ -22,9 +22,10 @@ from app.console.frame.times import iso
 from app.core.errors import QuartermasterError
 from app.core.naming import SEARCH_LENGTH, name_key
 from app.core.paging import CursorPage, Page, Window
-from app.core.permissions import Need, Permission
+from app.core.permissions import Need
 from app.core.texts import whole_text
 from app.core.types import Document, value_at
+from app.history.access import sees_users
 from app.http.api import Schema
 from app.http.cursors import cursors
 from app.http.errors import status_of
@@ -126,8 +127,7 @@ class ListPage:
 
     def find(self, **place: Any) -> Listed:
         """Return the page of the list that the query selects."""
-        sees_users = guard.caller().may(Permission.USERS_READ)
-        shown = tuple(one for one in self.filters if one.name != "user" or sees_users)
+        shown = tuple(one for one in self.filters if one.name != "user" or sees_users())
         wanted = self.wanted()
         try:
             part = self.part(request.args.get("after", ""), PAGE_SIZE, **place)

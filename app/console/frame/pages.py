@@ -39,7 +39,7 @@ from app.core.permissions import Permission
 from app.core.texts import short_text, whole_text, words_of
 from app.core.types import Document
 from app.game.actions.asking import Answer, visible_action
-from app.history.access import visible_entry
+from app.history.access import sees_users, visible_entry
 from app.history.store import history
 from app.http import errors
 from app.http.errors import headers_of, http_sentence, note, status_of
@@ -195,7 +195,7 @@ def render(template: str, status: int | None = None, **context: Any) -> Response
         person=caller,
         may=caller.may,
         opens=opens,
-        sees_users=caller.may(Permission.USERS_READ),
+        sees_users=sees_users(),
         counts=counts,
         form_token=session.form_token(),
         sent=sent,

@@ -22,6 +22,7 @@ from app.core.penalties import BAN, MUTE
 from app.core.permissions import Permission, all_role_names
 from app.core.texts import count_text
 from app.core.types import Document
+from app.history.access import sees_users
 from app.http.cursors import cursors
 from app.players.store import players
 from app.storage.schema.explain_validator import readable
@@ -83,8 +84,7 @@ class Kind(NamedTuple):
         for record in records:
             found_by = {name: record.get(name) for name in ("FormerName", "DeletedAt")}
             shown.append({**self.card(record), **found_by})
-        sees_users = guard.caller().may(Permission.USERS_READ)
-        ids = [card["UserId"] for card in shown] if sees_users else []
+        ids = [card["UserId"] for card in shown] if sees_users() else []
         accounts = users.get_many(ids, "Name", *BAN, *MUTE)
         noted = self.store.get_many([card["Id"] for card in shown], "Notes")
         for card in shown:
@@ -202,7 +202,7 @@ def recent() -> dict[str, str]:
     """Return the names of whom the caller has viewed, by path, without deleted ones."""
     paths = visited()
     names: dict[str, str] = {}
-    kinds = [PLAYERS, USERS] if guard.caller().may(Permission.USERS_READ) else [PLAYERS]
+    kinds = [PLAYERS, USERS] if sees_users() else [PLAYERS]
     for kind in kinds:
         found = kind.store.get_many([path.partition("/")[2] for path in paths], "Name")
         names |= {f"{kind.name}s/{id_}": str(one.get("Name")) for id_, one in found.items()}

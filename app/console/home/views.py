@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from app.auth import guard
 from app.catalogue.domain import parse_type
 from app.console.forms.submissions import plain, suggestions
 from app.console.frame.pages import blp, page, render, required
@@ -18,6 +17,7 @@ from app.core.naming import SEARCH_LENGTH, Lookup, name_key
 from app.core.paging import Page
 from app.core.permissions import Permission, SignedIn
 from app.core.types import Document
+from app.history.access import sees_users
 from app.users.store import users
 
 MOST_FOUND = 10
@@ -81,7 +81,7 @@ def suggest_objects(type_name: str) -> Response:
 def find(text: str) -> Document:
     """Return the players and users that match a text by id, name or email address, and a hint."""
     found, accounts, deleted = find_in(PLAYERS, text), Page(0, []), deleted_cards(text)
-    if guard.caller().may(Permission.USERS_READ):
+    if sees_users():
         by_address = USERS.cards(users.by_address(text, MOST_FOUND)) if "@" in text else []
         accounts = Page(len(by_address), by_address) if by_address else find_in(USERS, text)
     listed = Page(found.total + len(deleted), [*found.values, *deleted])

@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from flask import Response, request
 
-from app.auth import guard
 from app.catalogue.store import objects
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
@@ -19,7 +18,7 @@ from app.core.permissions import Permission
 from app.core.texts import name_of
 from app.core.types import Document, whole
 from app.game.samples import samples
-from app.history.access import visible_kinds
+from app.history.access import sees_users, visible_kinds
 from app.history.reports import store as reports
 from app.history.reports.store import Period
 from app.players.items.operations import GIVE, GIVE_BACK, TAKE
@@ -95,7 +94,7 @@ def plots_of(days: list[date], period: Period, zone: ZoneInfo) -> list[Document]
         ("Active players", "players"): {"active": active_players(days, zone)},
         ("Changes", "changes"): {"changes": reports.changes(period, visible_kinds())},
     }
-    if guard.caller().may(Permission.USERS_READ):
+    if sees_users():
         counts = {label: reports.operations(period, one.name) for label, one in PENALTIES.items()}
         plots["Bans and mutes", "users"] = counts
     names = [day.isoformat() for day in days]
