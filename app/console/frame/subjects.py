@@ -80,10 +80,8 @@ class Kind(NamedTuple):
         Penalties are shown only to callers who may see the account. A record has the former name by
         which a search found it, and the time of its deletion, if any.
         """
-        shown = []
-        for record in records:
-            found_by = {name: record.get(name) for name in ("FormerName", "DeletedAt")}
-            shown.append({**self.card(record), **found_by})
+        unknown = {"FormerName": None, "DeletedAt": None}
+        shown = [{**unknown, **self.card(record)} for record in records]
         ids = [card["UserId"] for card in shown] if sees_users() else []
         accounts = users.get_many(ids, "Name", *BAN, *MUTE)
         noted = self.store.get_many([card["Id"] for card in shown], "Notes")
@@ -130,21 +128,25 @@ class Kind(NamedTuple):
         """
         part, id_ = f"{self.name}s", card["Id"]
         if tab == "history":
-            after = request.args.get("after", "")
-            entries, page = timeline(self.name, id_, PAGE_SIZE, after)
+            entries, page = timeline(self.name, id_, PAGE_SIZE, request.args.get("after", ""))
             changes: Document = {"entries": entries, "timeline": page.values}
             changes["next"] = cursors.write(page.next)
         else:
             changes = changes_of(self.name, id_, LAST_CHANGES)
         record, entries = {**card, **shown}, changes["entries"]
         target = Target(path_to(part, id_), id_, card["Name"], record, entries, shown)
-        titles = list(dict.fromkeys(form.card_title for form in declared))
-        context = {"forms": forms_on(declared, target), "card_titles": titles}
-        context |= {self.name: card, "notes": card["Notes"]}
+        context: Document = {
+            "tab": tab,
+            "id": id_,
+            self.name: card,
+            "notes": card["Notes"],
+            "forms": forms_on(declared, target),
+            "card_titles": [*dict.fromkeys(form.card_title for form in declared)],
+        }
         # These tabs are alike for players and users.
         folder = "frame" if tab in ("history", "notes") else part
         template = f"{folder}/{tab.replace('-', '_')}.html"
-        response = render(template, tab=tab, id=id_, **{**context, **changes, **shown})
+        response = render(template, **{**context, **changes, **shown})
         paths = [*dict.fromkeys([f"{part}/{id_}", *visited()])]
         # Bound to the account, because several people may share a browser.
         value = ".".join([guard.caller().id, *paths[:8]])
