@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
 from flask import Response, request
@@ -15,7 +14,7 @@ from app.auth import guard
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
-from app.console.forms.submissions import Submission, curl, forms_on, plain, submitted
+from app.console.forms.submissions import Submission, curl, forms_on, plain
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import done, path_to, render, with_query
 from app.console.game.actions import cards, coming_restart
@@ -39,10 +38,10 @@ from app.game.actions.schemas import (
     ActionListArgs,
     ChatArgs,
     RestartArgs,
-    WarpArgs,
     WarpToPlaceArgs,
 )
 from app.game.actions.store import actions
+from app.http.parser import load
 from app.players.store import players
 
 COLUMNS = columns("At Kind Subject What State Error By Via Reason Id")
@@ -143,17 +142,18 @@ def action_forms(part: str, find: Callable[[Lookup], Document]) -> tuple[Form, F
     warp = replace(
         warp,
         fields=(MAP_FIELD, Group("halves", (X, Y))),
+        schema=WarpToPlaceArgs(partial=("x", "y")),
         act=partial(warp_somebody, find),
         api=lambda sent: f"{path}/{'warptoloc' if has_place(sent) else 'warpto'}",
     )
     return warp, kick, kill
 
 
-def warp_somebody(find: Callable[[Lookup], Document], key: Lookup) -> Answer:
-    """Request a warp: to coordinates on a map if they were typed, otherwise to the map."""
-    sent: Any = submitted()
-    sent.args = sent.load(WarpToPlaceArgs() if has_place(sent) else WarpArgs())
-    return ask("warp", find(key), sent.args)
+def warp_somebody(find: Callable[[Lookup], Document], key: Lookup, args: Document) -> Answer:
+    """Request a warp: to coordinates on a map if one of them was typed, otherwise to the map."""
+    if "x" in args or "y" in args:
+        load(WarpToPlaceArgs(), args)
+    return ask("warp", find(key), args)
 
 
 def has_place(sent: Submission) -> bool:
