@@ -10,7 +10,7 @@ from app.auth.execution import execute
 from app.catalogue.domain import TYPES, parse_type
 from app.catalogue.store import ObjectKey, objects
 from app.console.forms.declared import Field, Form, Target
-from app.console.forms.places import Found, Place
+from app.console.forms.places import Place
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, ListPage, columns, search_text, window_of
 from app.console.frame.pages import blp, path_to, render, required
@@ -117,6 +117,6 @@ Place(
     f"/catalogue/{GLOBAL}/<object_id>",
     {"": [SET_VALUE]},
     object_page,
-    lambda object_id: Found(object_id),
+    lambda object_id: Target("", object_id),
     needs=NEEDS,
 )

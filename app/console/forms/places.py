@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import Response, g
 
 from app.approvals.access import ask
 from app.auth import guard
 from app.auth.execution import execute, preview
-from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
+from app.console.forms.declared import FOLDED, NOT_UNDONE, Form, Target
 from app.console.forms.submissions import Submission, attempt, newer_than
 from app.console.frame.pages import (
     PAGE_SIZE,
@@ -42,13 +42,6 @@ class ChangedMeanwhile(Conflict):
     )
 
 
-class Found(NamedTuple):
-    """The target of a form: its id, and the name to type for confirmation."""
-
-    id: str
-    name: str = ""
-
-
 @dataclass(frozen=True)
 class Place:
     """One kind of page, such as that of a player, with its tabs and forms. It adds their views."""
@@ -60,7 +53,7 @@ class Place:
     # Shows a tab; called with its name, if there are several, and the variables of the path.
     show: Callable[..., Response]
     # Finds the target of a form by the variables of the path.
-    find: Callable[..., Found] = lambda **_: Found("")
+    find: Callable[..., Target] = lambda **_: Target("")
     # The permissions to see it; none: it is about the caller's own account.
     needs: tuple[Need, ...] = ()
     # The tabs that need further permissions.

@@ -9,7 +9,6 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
-from app.console.forms.places import Found
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render
@@ -117,9 +116,9 @@ class Kind(NamedTuple):
             deleted = deleted_cards(search) if self is PLAYERS else []
         return {"former": former, "deleted": deleted}
 
-    def target(self, key: Lookup, **_: Any) -> Found:
+    def target(self, key: Lookup, **_: Any) -> Target:
         card = self.card(self.store.get(key))
-        return Found(card["Id"], card["Name"])
+        return Target("", card["Id"], card["Name"])
 
     def tab(self, tab: str, card: Document, declared: Sequence[Form], shown: Document) -> Response:
         """Return a tab of the page of one of them, and note in a cookie that it was viewed.

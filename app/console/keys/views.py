@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response
 
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
-from app.console.forms.places import Found, Place
+from app.console.forms.places import Place
 from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission, forms_on, submitted
 from app.console.frame.pages import PAGE_SIZE, path_to, render
@@ -53,12 +53,12 @@ def keys_part(account: Document, path: str, made: Applied | None) -> Document:
     }
 
 
-def find_key(key: Lookup, key_id: str = "") -> Found:
+def find_key(key: Lookup, key_id: str = "") -> Target:
     """Return the account of a key form as its target, with the name of the key."""
     account = owner(key)
     for found in list_keys(account["_id"]):
         if found["Id"] == key_id:
-            return Found(account["_id"], found["Name"])
+            return Target("", account["_id"], found["Name"])
     raise NotFound("key", key_id)
 
 

@@ -12,7 +12,7 @@ from flask import Response
 
 from app.auth import guard
 from app.console.forms.declared import AS_TYPED, CHECKED, NOT_UNDONE, Field, Form, Group, Target
-from app.console.forms.places import Found, Place
+from app.console.forms.places import Place
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import PAGE_SIZE, done, path_to, render
@@ -287,6 +287,6 @@ Place(
     "/roles/<role>",
     {"": [CHANGE, REMOVE]},
     role_page,
-    lambda role: Found(role, role),
+    lambda role: Target("", role, role),
     needs=NEEDS,
 )
