@@ -13,7 +13,6 @@ TABLE = """
 GET   /console                                  api
 GET   /console/search                           api
 GET   /console/suggest                          api
-GET   /console/suggest/player                   api
 GET   /console/suggest/[type]                   api
 GET   /console/players                          api
 GET   /console/players/online                   api

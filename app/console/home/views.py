@@ -53,28 +53,23 @@ def suggest() -> Response:
     return page("home/suggest.html", found=found, options=())
 
 
-@blp.get("/suggest/player")
-@required(Permission.PLAYERS_READ)
-def suggest_players() -> Response:
-    """Return the names of players that contain a text, as the options of a list."""
-    options = []
-    for card in find_in(PLAYERS, plain(request.args.get("q", ""))).values:
-        former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
-        options.append((f"{card['Name']}{former}", "players", card["Name"]))
-    return page("home/suggest.html", found=None, options=options)
-
-
 @blp.get("/suggest/<type_name>")
 @required(Permission.PLAYERS_READ)
-def suggest_objects(type_name: str) -> Response:
-    """Return catalogue objects whose name contains a text, as the options of a list."""
-    type_ = parse_type(type_name)
-    suggested = suggestions(type_, request.args.get("q", ""))
-    names, options = list(suggested.values()), []
-    for id_, name in suggested.items():
-        icon = item_icon(name) if type_ == "item" else ICONS_OF.get(type_, "box")
-        # A name that several objects share would be ambiguous.
-        options.append((name, icon, name if names.count(name) == 1 else id_))
+def suggest_names(type_name: str) -> Response:
+    """Return players or catalogue objects whose name contains a text, as the options of a list."""
+    text, options = plain(request.args.get("q", "")), []
+    if type_name == "player":
+        for card in find_in(PLAYERS, text).values:
+            former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
+            options.append((f"{card['Name']}{former}", "players", card["Name"]))
+    else:
+        type_ = parse_type(type_name)
+        suggested = suggestions(type_, text)
+        names = list(suggested.values())
+        for id_, name in suggested.items():
+            icon = item_icon(name) if type_ == "item" else ICONS_OF.get(type_, "box")
+            # A name that several objects share would be ambiguous.
+            options.append((name, icon, name if names.count(name) == 1 else id_))
     return page("home/suggest.html", found=None, options=options)
 
 
