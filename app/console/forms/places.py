@@ -14,7 +14,7 @@ from app.approvals.access import ask
 from app.auth import guard
 from app.auth.execution import execute, preview
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form, Target
-from app.console.forms.submissions import Submission, attempt, newer_than
+from app.console.forms.submissions import Submission, newer_than
 from app.console.frame.pages import (
     PAGE_SIZE,
     blp,
@@ -25,7 +25,7 @@ from app.console.frame.pages import (
 )
 from app.console.session.doors import ask_for_proof
 from app.core.changes import Applied
-from app.core.errors import Conflict, Invalid, NotFound
+from app.core.errors import Conflict, Invalid, NotFound, QuartermasterError
 from app.core.naming import Lookup, name_key
 from app.core.permissions import Need, Permission, SignedIn
 from app.history.access import page as history_page
@@ -97,8 +97,12 @@ class Place:
             return question
         named = {name: path[variable] for name, variable in form.path_arguments.items()}
         sent = Submission.posted(form, named, path.get(form.row, ""))
-        outcome = attempt(sent, partial(_carry_out, self, sent, path))
-        if outcome is None or sent.is_preview:
+        try:
+            outcome = _carry_out(self, sent, path)
+        except QuartermasterError as error:
+            sent.refuse(error)
+            return show(**path)
+        if sent.is_preview:
             sent.preview = outcome
             return show(**path)
         # It was carried out: in the rest of this request, its page shows it empty.

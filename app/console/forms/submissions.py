@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -392,15 +392,6 @@ def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
     """Return the entries that are newer than the newest that a page showed; [] if unknown."""
     shown = parsed(seen)
     return [entry for entry in entries if entry["At"] > shown] if shown else []
-
-
-def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
-    """Carry out a form; if it is refused, store the error in it and return None."""
-    try:
-        return act()
-    except QuartermasterError as error:
-        sent.refuse(error)
-        return None
 
 
 def forms_on(forms: Iterable[Form], target: Target, row: str = "") -> dict[str, Submission]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from textwrap import wrap
 from typing import Any
 
@@ -17,7 +16,7 @@ from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import Submission, attempt, forms_on, posted, submitted, typed
+from app.console.forms.submissions import Submission, forms_on, posted, submitted, typed
 from app.console.frame.pages import (
     PREFIX,
     SERVICE,
@@ -135,8 +134,10 @@ def sign_in_with_code() -> Response:
         user, method = account_of(state)
     except QuartermasterError as error:
         return sign_in_page(back, error)
-    is_recovery = attempt(sent, partial(use_code, user, sent.value("code"), "console"))
-    if sent.error:
+    try:
+        is_recovery = use_code(user, sent.value("code"), "console")
+    except QuartermasterError as error:
+        sent.refuse(error)
         return code_page(sent, state, back)
     # Whoever needs a recovery code may have lost the phone, and has one code fewer.
     own_page = path_to("second-factor", done="recovery-code")
