@@ -370,7 +370,7 @@ class Submission:
         form, body = self.form, dict(self.values)
         in_path = (*form.path_arguments, *_VARIABLE.findall(path))
         for field in [*form.by_name.values(), *(self.last_fields if form.operation else ())]:
-            if field.type == "password" or (field.is_required and not self.values):
+            if field.type == "password" or (field.is_required and field.name not in self.values):
                 body[field.name] = field.sample
             if field.type == "checks" and not self.values:
                 body[field.name] = self._typed(field)
