@@ -30,42 +30,23 @@ def test_no_two_names_are_the_same():
     assert all(is_username(name) for name in names)
 
 
-def test_every_bag_that_a_player_carries_exists():
+def test_every_id_of_the_world_is_known_and_no_stack_too_high():
     world = World(20, NOW, "hash")
-    carried = {
-        slot["BagId"]
-        for player in world.players(200)
-        for slot in player["Inventory"].values()
-        if "BagId" in slot
-    }
-    assert carried == {bag["_id"] for bag in world.bags(200)}
-
-
-def test_every_id_of_the_world_has_a_name_in_its_catalogue():
-    world = World(20, NOW, "hash")
-    names = {(found["Type"], found["_id"]): found["Name"] for found in catalogue.objects()}
-    assert all(names.values())
-    slots = [
-        slot
-        for holder in (*world.players(200), *world.bags(200))
-        for field in ("Inventory", "Bank", "Slots")
-        for slot in holder.get(field, {}).values()
-    ]
-    assert all(("item", slot["ItemId"]) in names for slot in slots)
-    for player in world.players(200):
-        assert names["class", player["ClassId"]] == player["ClassName"]
-        assert names["map", player["MapId"]] == player["MapName"]
-        assert all(("spell", spell) in names for spell in player["Spells"].values())
-        assert all(("playervariable", variable) in names for variable in player["Variables"])
-
-
-def test_no_stack_of_the_world_is_higher_than_its_catalogue_allows():
-    world = World(20, NOW, "hash")
-    limits = {found["_id"]: found.get("StackLimit", 10**6) for found in catalogue.objects()}
-    for holder in (*world.players(300), *world.bags(300)):
+    players, bags = list(world.players(300)), list(world.bags(300))
+    objects = {(found["Type"], found["_id"]): found for found in catalogue.objects()}
+    assert all(found["Name"] for found in objects.values())
+    carried = set()
+    for holder in (*players, *bags):
         for field in ("Inventory", "Bank", "Slots"):
             for slot in holder.get(field, {}).values():
-                assert slot["Quantity"] <= limits[slot["ItemId"]]
+                assert slot["Quantity"] <= objects["item", slot["ItemId"]].get("StackLimit", 10**6)
+                carried |= {slot["BagId"]} if "BagId" in slot else set()
+    assert carried == {bag["_id"] for bag in bags}
+    for player in players:
+        assert objects["class", player["ClassId"]]["Name"] == player["ClassName"]
+        assert objects["map", player["MapId"]]["Name"] == player["MapName"]
+        assert all(("spell", spell) in objects for spell in player["Spells"].values())
+        assert all(("playervariable", variable) in objects for variable in player["Variables"])
 
 
 def test_every_record_of_the_world_could_be_imported():

@@ -11,7 +11,6 @@ import atexit
 import gc
 import json
 import os
-import pty
 import resource
 import runpy
 import select
@@ -20,7 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -99,25 +98,6 @@ def start(arguments, env, log, **limits):
     with Path(os.devnull).open("rb") as nothing:
         standard = [nothing.fileno(), log.fileno(), log.fileno()]
         return fork_server().start(arguments, env, standard, **limits)
-
-
-def start_on(arguments, env, stdin, stdout, stderr):
-    """Start the program with these file descriptors, of which some may be a terminal."""
-    return fork_server().start(arguments, env, [stdin, stdout, stderr])
-
-
-def run_on_terminal(arguments, env):
-    """Run the program with a terminal as standard error; return its exit code and its output."""
-    master, slave = pty.openpty()
-    with Path(os.devnull).open("r+b") as nothing:
-        process = start_on(arguments, env, nothing.fileno(), nothing.fileno(), slave)
-    os.close(slave)
-    shown = b""
-    with suppress(OSError):  # by which Linux says that the other side is closed
-        while part := os.read(master, 65536):
-            shown += part
-    os.close(master)
-    return process.wait(120), shown.decode()
 
 
 def run(arguments, env, stdin="", timeout=None):

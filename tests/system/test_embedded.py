@@ -27,15 +27,15 @@ time.sleep(600)
 
 
 @contextmanager
-def holding(folder):
+def holding(folder, limits=""):
     """Run another program that uses the embedded server of this folder, and kill both."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
+        [sys.executable, "-c", limits + HOLD, str(folder)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    process.uri, process.folder = process.stdout.readline().strip(), folder
+    process.uri = process.stdout.readline().strip()
     yield process
     process.kill()
     process.wait()
@@ -61,63 +61,37 @@ def holder(tmp_path):
         yield process
 
 
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory):
-    """A program that tests share which leave it and its server alone."""
-    with holding(tmp_path_factory.mktemp("steady")) as process:
-        yield process
-
-
 def is_running(folder):
     return bool(processes_with(f"{folder}/mongodb/data"))
 
 
-def test_it_is_a_replica_set_of_one_on_loopback(steady):
-    with MongoClient(steady.uri) as client:
+def test_it_is_a_replica_set_of_one_on_loopback_which_a_second_program_shares(holder, tmp_path):
+    with MongoClient(holder.uri) as client:
         hello = client.admin.command("hello")
         assert hello["isWritablePrimary"]
         assert hello["hosts"] == [hello["me"]]
         options = client.admin.command("getCmdLineOpts")["parsed"]["net"]
         assert options["bindIp"] == "127.0.0.1"
-
-
-def test_a_second_program_finds_the_running_server(steady):
-    lease = Lease(str(steady.folder))
-    assert lease.uri == steady.uri
+    lease = Lease(str(tmp_path))
+    assert lease.uri == holder.uri
     lease.close()
-    assert is_running(steady.folder)
+    assert is_running(tmp_path)
 
 
-def test_a_killed_program_leaves_its_server_to_the_next_which_ends_it(holder, tmp_path):
+def test_a_server_outlives_killed_programs_until_the_last_leaves(holder, tmp_path):
     with MongoClient(holder.uri) as client:
         client.test.things.insert_one({"_id": 1})
     holder.kill()
     holder.wait()
-    lease = Lease(str(tmp_path))
-    assert lease.uri == holder.uri
-    with MongoClient(lease.uri) as client:
-        assert client.test.things.find_one() == {"_id": 1}
-    lease.close()
-    assert not processes_with(str(tmp_path / "mongodb"))
-
-
-def test_a_server_outlives_its_programs_until_the_last_leaves(tmp_path):
-    folder, one = tmp_path / "mongodb", {"_id": 1}
-    with holding(tmp_path) as holder:
-        with MongoClient(holder.uri) as client:
-            client.test.things.insert_one(one)
-        # Its program is killed, and another one starts at once.
-        holder.kill()
-        holder.wait()
-        last = Lease(str(tmp_path))
-        with holding(tmp_path) as other:
-            other.kill()
-            other.wait()
-            with MongoClient(last.uri) as client:
-                assert client.test.things.find_one() == one
-            last.close()
-            assert not is_running(tmp_path)
-            wait_until(lambda: not processes_with(str(folder)))
+    last = Lease(str(tmp_path))
+    assert last.uri == holder.uri
+    with holding(tmp_path) as other:
+        other.kill()
+        other.wait()
+        with MongoClient(last.uri) as client:
+            assert client.test.things.find_one() == {"_id": 1}
+        last.close()
+        assert not is_running(tmp_path)
 
 
 def test_after_a_killed_server_the_next_program_starts_it_where_it_was(holder, tmp_path):
@@ -154,42 +128,15 @@ def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
     assert usable_port(note) == port
 
 
-@pytest.fixture
-def limited(tmp_path):
-    """Start a program that uses the embedded server, with limits as its shell has them."""
-    processes = []
-
-    def start(soft, hard):
-        limits = f"import resource as r; r.setrlimit(r.RLIMIT_NOFILE, ({soft}, {hard}))\n"
-        with (tmp_path / "stderr.txt").open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, "-c", limits + HOLD, str(tmp_path)],
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                cwd=Path(__file__).parents[2],
-            )
-        processes.append(process)
-        return process.stdout.readline().strip()
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    stop(tmp_path)
-
-
 @pytest.mark.everything
-def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
+def test_it_may_open_as_many_files_as_the_hard_limit_allows(tmp_path):
     """With the usual soft limit, MongoDB would die of some hundred connections or collections."""
-    uri = limited(256, 5000)
-    pid = pid_of(tmp_path)
-    assert (tmp_path / "stderr.txt").read_text() == ""
-    limits = Path(f"/proc/{pid}/limits").read_text()
-    assert re.search(r"Max open files +5000 +5000 ", limits)
-    with ExitStack() as stack:
-        client = stack.enter_context(MongoClient(uri))
+    limits = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (256, 5000))\n"
+    with holding(tmp_path, limits) as holder, ExitStack() as stack:
+        pid = pid_of(tmp_path)
+        found = Path(f"/proc/{pid}/limits").read_text()
+        assert re.search(r"Max open files +5000 +5000 ", found)
+        client = stack.enter_context(MongoClient(holder.uri))
         address = ("127.0.0.1", client.address[1])
         for _ in range(300):
             stack.enter_context(socket.create_connection(address))
@@ -231,25 +178,23 @@ def test_a_full_disk_is_named(tmp_path):
             Lease(str(disk), shutil.which("true"))
 
 
-def test_a_chosen_program_that_is_missing_is_named_with_the_way_out(tmp_path):
-    with pytest.raises(EmbeddedError, match=r"/no/such: No such file.*QM_MONGODB_URI"):
-        find_mongod("/no/such", tmp_path)
-
-
-def test_a_program_that_does_not_run_here_says_what_it_lacks(tmp_path):
-    broken = tmp_path / "mongod"
-    broken.write_text(
-        "#!/bin/sh\necho 'libcurl.so.4: cannot open shared object file' >&2\nexit 127\n"
-    )
-    broken.chmod(0o755)
-    with pytest.raises(EmbeddedError, match=r"libcurl\.so\.4: cannot open.*QM_MONGODB_URI"):
-        find_mongod(str(broken), tmp_path)
-
-
-def test_without_any_program_the_way_out_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("chosen", "sentence"),
+    [
+        ("/no/such", r"/no/such: No such file.*QM_MONGODB_URI"),
+        ("broken", r"libcurl\.so\.4: cannot open.*QM_MONGODB_URI"),
+        (None, r"no wheel .* this platform.*QM_MONGODB_URI"),
+    ],
+)
+def test_a_program_that_cannot_be_used_is_named_with_the_way_out(
+    tmp_path, monkeypatch, chosen, sentence
+):
     monkeypatch.setattr("app.storage.embedded.installed_programs", list)
-    with pytest.raises(EmbeddedError, match=r"no wheel .* this platform.*QM_MONGODB_URI"):
-        find_mongod(None, tmp_path)
+    lacks = "echo 'libcurl.so.4: cannot open shared object file' >&2\nexit 127"
+    (tmp_path / "broken").write_text(f"#!/bin/sh\n{lacks}\n")
+    (tmp_path / "broken").chmod(0o755)
+    with pytest.raises(EmbeddedError, match=sentence):
+        find_mongod(chosen and str(tmp_path / chosen), tmp_path)
 
 
 def test_a_file_without_its_run_bit_gets_one(tmp_path):

@@ -60,18 +60,15 @@ class Machine:
 
     def __init__(self, home):
         self.home, self.port = home, free_port()
-        for folder in ("bin", "etc/apt/sources.list.d", "etc/nginx", "etc/systemd/system"):
+        folders = ("bin", "etc/apt/sources.list.d", "etc/nginx", "etc/systemd/system")
+        folders += ("etc/logrotate.d", "usr/local/sbin", "var/lib/mongodb", "var/log/mongodb")
+        for folder in (*folders, "var/lib/quartermaster-backup"):
             (home / folder).mkdir(parents=True)
-        for folder in ("var/lib/mongodb", "var/log/mongodb", "usr/local/sbin", "etc/logrotate.d"):
-            (home / folder).mkdir(parents=True)
-        (home / "var/lib/quartermaster-backup").mkdir()
         with tarfile.open(home / f"{RELEASE}.tar.gz", "w:gz") as archive:
             for part in ("deploy", "config"):
                 archive.add(ROOT / part, f"{RELEASE}/{part}")
         places = {"root": ROOT, "program": PROGRAM, "home": home, "mongod": mongod.program(home)}
-        for name in SILENT:
-            self.stand_in(name, "exit 0")
-        for name, script in STAND_INS.items():
+        for name, script in {**dict.fromkeys(SILENT, "exit 0"), **STAND_INS}.items():
             self.stand_in(name, script.format(**places))
 
     def stand_in(self, name, script):
@@ -89,6 +86,7 @@ class Machine:
 
     def type(self, block, **variables):
         path = f"{self.home}/bin:{self.home}/usr/local/sbin:{os.environ['PATH']}"
+        env = {"PATH": path, "HOME": str(self.home), "MONGODB_HOST": self.address}
         # qm and the program know their paths; here they are others.
         qm = self.home / "opt/quartermaster/current/deploy/qm"
         if qm.exists():
@@ -96,13 +94,7 @@ class Machine:
         done = subprocess.run(
             ["bash", "-e"],
             input=self.here(block),
-            env={
-                "PATH": path,
-                "HOME": str(self.home),
-                "MONGODB_HOST": self.address,
-                **orphans.mark(),
-                **variables,
-            },
+            env={**env, **orphans.mark(), **variables},
             capture_output=True,
             text=True,
             cwd=self.home,
@@ -138,10 +130,11 @@ def machine(tmp_path_factory):
 
 @needs_mongosh
 def test_one_machine_gets_a_set_its_accounts_and_a_prepared_database(machine):
+    # The newest release is what is installed.
+    assert (machine.home / "opt/quartermaster/current").readlink() == Path(RELEASE)
     with MongoClient(machine.settings()["MONGODB_URI"]) as client:
         assert client.admin.command("hello")["setName"] == "qm"
-        names = client["quartermaster"].list_collection_names()
-        assert set(names) >= NAMES
+        assert {*client["quartermaster"].list_collection_names()} >= NAMES
     for file in (machine.home / "etc/quartermaster").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     asked = (machine.home / "systemctl").read_text()
@@ -178,20 +171,11 @@ def test_the_account_reads_the_lifetime_of_transactions_and_does_without_it(mach
 @needs_mongosh
 def test_the_script_that_makes_accounts_may_run_again_and_gives_new_passwords(machine):
     password = re.search(r"quartermaster:(\w+)@", machine.settings()["MONGODB_URI"])[1]
-    (line,) = [
-        line
-        for block in shell_blocks(chapters()["The program"])
-        for line in block.splitlines()
-        if line.startswith("mongosh")
-    ]
+    blocks = shell_blocks(chapters()["The program"])
+    (line,) = re.findall(r"^mongosh.*$", "\n".join(blocks), re.MULTILINE)
     passwords = {"MONGODB_ROOT_PASSWORD": machine.secret, "MONGODB_PASSWORD": password}
     said = machine.type(line, **passwords)
     assert "The replica set and the accounts are ready." in said
-
-
-@needs_mongosh
-def test_the_newest_release_file_is_what_is_installed(machine):
-    assert (machine.home / "opt/quartermaster/current").readlink() == Path(RELEASE)
 
 
 @pytest.mark.everything

@@ -11,7 +11,6 @@ from http.client import HTTPException
 from pathlib import Path
 
 import pytest
-from pymongo import MongoClient
 
 from tests.exposition import Exposition
 from tests.ports import free_port
@@ -49,33 +48,6 @@ def make_release(folder, version):
     return packages
 
 
-@pytest.fixture
-def releases(tmp_path):
-    """Two releases, of which the newer one asks for a newer schema."""
-    make_release(tmp_path, OLD)
-    migrations = make_release(tmp_path, NEW) / "app" / "storage" / "schema" / "migrations.py"
-    migrations.write_text(migrations.read_text() + ONE_MORE_STEP)
-    switch(tmp_path, OLD)
-    return tmp_path
-
-
-@pytest.fixture
-def settings(database):
-    yield {**database, "ENV": "production", "SECRET_KEY": "s" * 32, "WORKERS": "1"}
-    with MongoClient(database["MONGODB_URI"]) as client:
-        client.drop_database(database["MONGODB_DATABASE"])
-
-
-def switch(folder, version):
-    subprocess.run(["ln", "-sfn", version, folder / "current"], check=True)
-
-
-def call(folder, *words, **settings):
-    program = [folder / "current" / "venv" / "bin" / "quartermaster", *words]
-    env = environment(folder, **settings)
-    return subprocess.run(program, env=env, capture_output=True, text=True, timeout=120)
-
-
 @contextmanager
 def unit(folder, **settings):
     """Run what the unit runs, by the path that stands in it."""
@@ -104,28 +76,33 @@ def version_of(server):
     return Exposition(server.ask("GET", "/metrics")[2].decode()).values_of("version")
 
 
-def replace_worker(server):
-    former = workers_of(server)
-    for pid in former:
-        os.kill(pid, signal.SIGTERM)
-    server.wait_for_replaced(former)
-    wait_until(lambda: is_up(server), server.output)
-
-
 @pytest.mark.everything
 def test_a_worker_that_is_replaced_during_an_upgrade_serves_the_code_of_its_master(
-    releases, settings
+    tmp_path, mongodb_uri
 ):
-    with unit(releases, **settings) as server:
+    """Though the newer release asks for a newer schema."""
+    make_release(tmp_path, OLD)
+    migrations = make_release(tmp_path, NEW) / "app" / "storage" / "schema" / "migrations.py"
+    migrations.write_text(migrations.read_text() + ONE_MORE_STEP)
+    current = tmp_path / "current"
+    current.symlink_to(OLD)
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "releases"}
+    settings |= {"ENV": "production", "SECRET_KEY": "s" * 32, "WORKERS": "1"}
+    with unit(tmp_path, **settings) as server:
         wait_until(server.is_ready, server.output)
-        switch(releases, NEW)
-        assert call(releases, "db", "init", **settings).returncode == 0
-        replace_worker(server)
+        subprocess.run(["ln", "-sfn", NEW, current], check=True)
+        program = current / "venv" / "bin" / "quartermaster"
+        env = environment(tmp_path, **settings)
+        subprocess.run([program, "db", "init"], env=env, timeout=120, check=True)
+        former = workers_of(server)
+        os.kill(*former, signal.SIGTERM)
+        server.wait_for_replaced(former)
         said = "A newer program has raised the database"
         wait_until(lambda: said in server.output.read_text(), server.output)
         assert server.is_ready()
         assert server.status("/api/v1/players") == 401
         assert version_of(server) == {OLD}
-    with unit(releases, **settings) as server:
+    with unit(tmp_path, **settings) as server:
         wait_until(server.is_ready, server.output)
         assert version_of(server) == {NEW}
+        server.db.client.drop_database("releases")

@@ -13,6 +13,7 @@ import shlex
 from functools import partial
 from pathlib import Path
 from pwd import getpwuid
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
@@ -32,14 +33,12 @@ def shell(real_db, mongodb_uri, tmp_path, monkeypatch):
 
     def run(line, stdin):
         words, env = shlex.split(line), {f"QM_{name}": value for name, value in settings.items()}
-        if words[:2] == ["cat", ">"]:
-            Path(words[2]).write_text(stdin)
-            return ""
         while "=" in words[0]:
             name, _, env[name] = words.pop(0).partition("=")
         is_silent = words[-1] == "2>/dev/null"
         arguments = words[1 : -1 if is_silent else None]
-        done = CliRunner().invoke(main, arguments, stdin, env, prog_name=words[0])
+        with patch.dict(os.environ, env):
+            done = CliRunner().invoke(main, arguments, stdin, prog_name=words[0])
         printed = done.stdout if is_silent else done.output
         return printed + (f"[{done.exit_code}]\n" if done.exit_code else "")
 
