@@ -372,6 +372,7 @@ class Judge:
                     self._require_undo(row, entry)
                 change = change_of(row, entries, NOBODY)
                 if isinstance(change, Alone):
+                    renew_time_limit()
                     undo_entry(change.entry, change.intent._replace(is_preview=True))
                 else:
                     row["Warning"] = change.intent.warning
@@ -403,9 +404,11 @@ class Judge:
             may_any = caller.may(Permission.UNDO_ANY)
             self.needs.add((Permission.UNDO_ANY if may_any else Permission.UNDO_OWN).value)
         number = number_of(row)
-        first = self._undoing.setdefault(entry["_id"], number)
-        if first != number:
-            raise UndoneTwice(entry["_id"], first)
+        # The undo of a transfer also undoes its other side.
+        for id_ in filter(None, (entry["_id"], entry.get("Transfer", {}).get("Entry"))):
+            first = self._undoing.setdefault(id_, number)
+            if first != number:
+                raise UndoneTwice(entry["_id"], first)
 
 
 def _refuse(row: Document, refusal: QuartermasterError) -> None:

@@ -60,7 +60,7 @@ def history(limit: int, as_json: bool, **chosen: Any) -> None:
     A time is like 2026-01-31 or 2026-01-31T19:00:00Z, and in UTC unless it names a zone.
     """
     args = load(ARGUMENTS, given_options(chosen))
-    entries = islice(store.serve_all(query_of(args, KINDS)), limit)
+    entries = islice(store.present_all(query_of(args, KINDS)), limit)
     if as_json:
         for entry in entries:
             click.echo(encode(entry))

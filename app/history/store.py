@@ -76,7 +76,7 @@ class History:
         undone = self.undone([entry["_id"] for entry in entries])
         return [public_entry(entry, undone.get(entry["_id"])) for entry in entries]
 
-    def serve_all(self, filters: Document) -> Iterator[Document]:
+    def present_all(self, filters: Document) -> Iterator[Document]:
         """Yield the public form of all matching entries, the newest first."""
         for entries in in_chunks(self.walk(filters), SERVED_AT_ONCE):
             yield from self.present(entries)

@@ -222,8 +222,7 @@ def undo_rename(player: Document, *, changes: list[Document]) -> Change:
     if player.get("Name") != change["After"]:
         raise RenamedSince(str(player.get("Name")))
     if not isinstance(change["Before"], str):
-        without = dict.fromkeys(("NameKey", "NameTails"), ABSENT)
-        return Change({"Name": former_value(change), **without}, None)
+        raise Damaged("player")  # a game had stored something else as the name
     return rename(player, name=change["Before"])._replace(answer=None)
 
 

@@ -27,6 +27,9 @@ PROGRAM_WORDS = ("Role", "Scopes")
 QUOTED = (*BAN, *MUTE)
 # What recognises a repeated request; and the words of its reason, which are found again.
 OF_REQUEST = ("RequestKey", "IdempotencyKey", "Fingerprint", "Answer", "Words")
+# Keys that the service itself gives rows of batches, approved requests and letters, so that they
+# are carried out once: they name nobody.
+SERVICE_KEYS = ("batch ", "approval ", "✉")
 # A letter with its accents: both are composed, and folded, together.
 LETTER = re.compile("(?s:.)[\u0300-\u036f]*")
 
@@ -154,8 +157,10 @@ def without_role(document: Document, _: Person, role: str) -> Document:
 
 
 def _without_request(document: Document) -> Document:
-    """Forget the request: it can no longer be repeated."""
-    kept = {name: value for name, value in document.items() if name not in OF_REQUEST}
+    """Forget the request: it can no longer be repeated, unless the service itself makes it."""
+    own = str(document.get("IdempotencyKey")).startswith(SERVICE_KEYS)
+    gone = {*OF_REQUEST} - ({"IdempotencyKey", "Fingerprint"} if own else set())
+    kept = {name: value for name, value in document.items() if name not in gone}
     return {**kept, "RequestId": None} if "RequestId" in kept else kept
 
 

@@ -84,8 +84,8 @@ def _lists(user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
     yield "Approvals", map(public_approval, approvals.of_person(ids, user_id))
     yield "GameEvents", (public_event(event, {}) for event in game_events.of_players(ids))
     about = (filters_of({}, KINDS, id_) for id_ in ids)
-    yield "HistoryAbout", chain.from_iterable(map(history.serve_all, about))
-    yield "HistoryBy", history.serve_all(filters_of({"by": user_id}, KINDS))
+    yield "HistoryAbout", chain.from_iterable(map(history.present_all, about))
+    yield "HistoryBy", history.present_all(filters_of({"by": user_id}, KINDS))
 
 
 def _character(player: Document) -> Document:

@@ -95,7 +95,6 @@ ABSENT = [
     ("level", {"level": 7}, ("Exp",)),
     ("level", {"level": 7}, ("Level", "Exp")),
     ("class", {"Id": ITEM}, ("ClassName",)),
-    ("name", {"Name": "Bob"}, ("Name", "NameKey", "NameTails")),
 ]
 
 

@@ -137,7 +137,7 @@ def player_page(tab: str, key: Lookup) -> Response:
     (player,) = PLAYERS.cards([record])
     labels = {name: field.label for name, field in FIELDS.items() if field.label is not None}
     # Forms begin with these values, too.
-    facts = {name: record[name] for name in labels if record.get(name)}
+    facts = {name: record[name] for name in labels if isinstance(record.get(name), str | int)}
     shown: Document = {"tabs": FORMS, "labels": labels, "facts": facts, **facts}
     if tab == "items":
         shown |= items_content(record, player["Id"])

@@ -193,8 +193,9 @@ class Actions:
             action = self.get(action_id)
             if state_of(action, self.now()) == "withdrawn":
                 return action
-            is_open = action["Kind"] == RESTART and not is_answered(action)
-            if not (is_open or (action["Kind"] == LETTER and action["Taken"] is None)):
+            # A game with a driver may answer without having taken it.
+            is_waiting = action["Kind"] == LETTER and action["Taken"] is None
+            if is_answered(action) or not (is_waiting or action["Kind"] == RESTART):
                 raise CannotWithdraw
             fields: Document = {"Withdrawn": self.now()}
             if action["Taken"] is None:
@@ -335,7 +336,7 @@ class Actions:
             by["UserId"], by["Name"], letter["Via"], None, letter["Reason"], by.get("Key")
         )
         if erased_people(self._erasures, [by["UserId"]]):
-            sender = Origin(None, "", "service")
+            sender = Origin(None, "", letter["Via"])
         # Filters and reports look at one item, as of a gift.
         only = {name: items[0][name] for name in ("ItemId", "Quantity") if len(items) == 1}
         # Clients send keys of ASCII only.

@@ -71,7 +71,7 @@ class SaveManyArgs(Schema):
     Players = List(
         Nested(SaveRowArgs),
         required=True,
-        validate=Length(1, MOST_SAVED, error=f"Must contain 1 to {MOST_SAVED} characters."),
+        validate=Length(1, MOST_SAVED, error=f"Must contain 1 to {MOST_SAVED} players."),
         example=[{"Id": PLAYER_ID, "Version": 7, "X": 13, "Y": 22}],
     )
 
