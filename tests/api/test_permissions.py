@@ -12,7 +12,7 @@ from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service
 from tests.console_table import CONSOLE_DOORS, VALUES, fields_of
-from tests.console_visitor import PASSWORD, Visitor
+from tests.console_visitor import PASSWORD
 from tests.endpoint_table import DOORS, SELF
 from tests.endpoint_table import PASSWORD as SENT_PASSWORD
 from tests.game import playing
@@ -49,12 +49,6 @@ def settings(data_dir):
 
 
 @pytest.fixture
-def stored_hash(app):
-    """Of the password that the bodies of the API's table have."""
-    return service(app, Passwords).hash(SENT_PASSWORD)
-
-
-@pytest.fixture
 def hold(db):
     """Return a way to give the caller exactly these permissions, by a role."""
 
@@ -72,16 +66,17 @@ def caller(world, hold):
 
 
 @pytest.fixture
-def browser(app, caller):
-    browser = Visitor(app)
+def browser(browser, caller):
     browser.sign_in(SELF)
     return browser
 
 
 @pytest.fixture
-def scene(world, stored_hash):
-    with playing(world.db):
-        yield lambda: set_scene(world.db, stored_hash, kept=SELF)
+def scene(app, db):
+    # Of the password that the bodies of the API's table have.
+    stored = service(app, Passwords).hash(SENT_PASSWORD)
+    with playing(db):
+        yield lambda: set_scene(db, stored, kept=SELF)
 
 
 def needed(app, path, method="GET"):

@@ -1,39 +1,46 @@
 """What an account may do by its Power and its roles."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.errors import Conflict
 from app.core.permissions import (
-    LIMIT_NAMES,
-    NAMES,
+    FLAGS,
     Permission,
     Role,
     permissions_of_power,
-    permissions_of_role,
     rights_of,
+    roles_of,
     shipped_roles,
     with_role,
+    without_role,
 )
 from app.users.domain import NO_POWER
+from tests.factories import make_role
 
-ALL = frozenset(Permission)
-names = st.lists(st.sampled_from([*NAMES, "players.fly"]), max_size=6)
-numbers = st.none() | st.integers(0, 100)
-roles = st.builds(
-    lambda permissions, limits: {
-        "Permissions": permissions,
-        "Limits": dict(zip(LIMIT_NAMES, limits, strict=True)),
-    },
-    names,
-    st.tuples(numbers, numbers, numbers),
-)
+ALL_POWER = dict.fromkeys(NO_POWER, True)
+ROLES = [*Role]
+powers = st.fixed_dictionaries({flag: st.booleans() for flag in NO_POWER})
 
 
-def power(*held):
-    found = dict(NO_POWER)
-    for role in held:
-        found = with_role(found, role)
-    return found
+@pytest.mark.parametrize("place", range(3))
+def test_a_role_of_power_is_granted_after_and_revoked_with_those_that_it_rests_on(place):
+    if place:
+        with pytest.raises(Conflict, match=f"'{ROLES[place].value}' needs"):
+            with_role(NO_POWER, ROLES[place])
+    left = without_role(ALL_POWER, ROLES[place])
+    assert roles_of(left) == ROLES[:place]
+    assert roles_of(with_role(left, ROLES[place])) == ROLES[: place + 1]
+
+
+@given(powers, st.sampled_from(Role))
+def test_a_role_never_counts_without_what_it_rests_on_and_no_flag_of_the_game_does(power, role):
+    held = roles_of(power)
+    assert held == ROLES[: len(held)]
+    of_game = power.keys() - set(FLAGS.values())
+    after = without_role(power, role)
+    assert {flag: after[flag] for flag in of_game} == {flag: power[flag] for flag in of_game}
 
 
 def test_every_permission_has_words_and_a_role():
@@ -43,38 +50,42 @@ def test_every_permission_has_words_and_a_role():
 
 
 def test_power_stands_for_sets_that_grow():
-    sizes = [len(permissions_of_power(power(*list(Role)[:count]))) for count in range(4)]
+    sizes = [len(permissions_of_power(without_role(ALL_POWER, role))) for role in Role]
     assert sizes == sorted(set(sizes))
-    assert permissions_of_power(power(*Role)) == ALL - {Permission.APPROVE}
+    assert permissions_of_power(ALL_POWER) == frozenset(Permission) - {Permission.APPROVE}
 
 
-@given(st.dictionaries(st.sampled_from("abc"), roles), st.lists(st.sampled_from("abcd")))
-def test_rights_are_the_union_of_roles_and_the_largest_limits(stored, held):
-    stored = {name: {"_id": name, **role} for name, role in stored.items()}
-    rights = rights_of({"Roles": held}, stored)
-    having = [stored[name] for name in dict.fromkeys(held) if name in stored]
-    assert rights.permissions == frozenset().union(*map(permissions_of_role, having))
-    moving = [role for role in having if Permission.ITEMS_MOVE in permissions_of_role(role)]
-    if moving:
-        limits = [role["Limits"]["ItemsPerDay"] for role in moving]
-        if None in limits:
-            assert rights.limits.items_per_day is None
-        else:
-            assert (rights.limits.items_per_day or max(limits) + 1) >= max(limits)
+STORED = {
+    **shipped_roles(),
+    "some": make_role("some", "items.move", "players.fly", Limits={"ItemsPerDay": 5}),
+    "more": make_role("more", "batches.run", Limits={"ItemsPerDay": 9, "RowsPerBatch": 3}),
+}
 
 
-def test_a_role_that_only_reads_lifts_no_limit():
-    user = {"Roles": ["support", "viewer"]}
-    assert rights_of(user, shipped_roles()).limits.items_per_day == 1000
+@pytest.mark.parametrize(
+    ("roles", "limits"),
+    [
+        (["some"], (None, 5, None)),
+        # The largest limit counts, and a role without one has none, if it moves items.
+        (["some", "more"], (None, 9, 3)),
+        (["some", "more", "economy"], (None, None, None)),
+        (["support", "viewer", "gone"], (100, 1000, 100)),
+    ],
+)
+def test_rights_are_the_union_of_roles_and_the_largest_limits(roles, limits):
+    rights = rights_of({"Roles": roles[:1], "GroupRoles": roles[1:]}, STORED)
+    assert rights.limits == limits
+    held = {one for name in roles if name in STORED for one in STORED[name]["Permissions"]}
+    named = {one.value for one in rights.permissions} - {"leaderboard.read", "users.find"}
+    assert named == held - {"players.fly"}
 
 
 def test_power_has_no_limits_unless_a_role_says_so():
-    user = {"Power": power(Role.API), "Roles": ["support"]}
-    assert rights_of(user, shipped_roles()).limits == (None, None, None)
-    limited = rights_of({"Power": power(Role.API)}, shipped_roles(), "support")
-    assert limited.limits == (100, 1000, 100)
+    user = {"Power": with_role(NO_POWER, Role.API)}
+    assert rights_of({**user, "Roles": ["support"]}, STORED).limits == (None, None, None)
+    assert rights_of(user, STORED, "support").limits == (100, 1000, 100)
 
 
 def test_a_disabled_account_may_nothing():
-    user = {"Power": power(*Role), "Roles": ["administrator"], "IsDisabled": True}
-    assert not rights_of(user, shipped_roles()).permissions
+    user = {"Power": ALL_POWER, "Roles": ["administrator"], "IsDisabled": True}
+    assert not rights_of(user, STORED).permissions
