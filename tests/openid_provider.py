@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from threading import Thread
 
 from authlib.integrations.flask_oauth2 import AuthorizationServer
-from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import ClientMixin
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant
 from authlib.oauth2.rfc7636 import CodeChallenge
@@ -27,9 +26,6 @@ from tests.ports import free_port
 
 CLIENT_ID, CLIENT_SECRET = "quartermaster", "the secret of the tests"
 ANNA = {"sub": "248289761001", "preferred_username": "anna", "email": "anna@company.example"}
-PAGE = """<!doctype html><title>Company sign-in</title><h1>Company sign-in</h1>
-<form method="post"><button name="answer" value="yes">Continue as {name}</button>
-<button name="answer" value="no">Cancel</button></form>"""
 ENDPOINTS = {"authorization": "authorize", "token": "token", "userinfo": "userinfo"}
 
 
@@ -101,7 +97,7 @@ class Provider:
     def __init__(self, port):
         self.issuer = f"http://localhost:{port}"
         self.first_key = new_key()
-        self.codes, self.tokens = {}, {}
+        self.codes = {}
         self.reset()
 
     def reset(self, **changed):
@@ -122,9 +118,9 @@ class Provider:
         self.keeps_codes = False
         vars(self).update(changed)
 
-    def settings(self, **others):
+    def settings(self):
         names = {"OPENID_ISSUER": self.issuer, "OPENID_CLIENT_ID": CLIENT_ID}
-        return {**names, "OPENID_CLIENT_SECRET": CLIENT_SECRET, **others}
+        return {**names, "OPENID_CLIENT_SECRET": CLIENT_SECRET}
 
     def discovery(self):
         urls = {f"{name}_endpoint": f"{self.issuer}/{path}" for name, path in ENDPOINTS.items()}
@@ -206,14 +202,6 @@ def application(provider):
     @app.get("/userinfo")
     def userinfo():
         return provider.more or provider.person
-
-    @app.get("/authorize")
-    def ask():
-        try:
-            server.get_consent_grant(end_user=provider.person)
-        except OAuth2Error as error:
-            return Response(str(error), 400)
-        return PAGE.format(name=provider.person.get("preferred_username"))
 
     @app.post("/authorize")
     def decide():

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
 import pytest
-from pymongo.client_session import ClientSession
 
 from app.auth.api_keys import new_secret
 from app.core.permissions import Role
@@ -131,19 +130,6 @@ def test_a_refresh_that_dies_at_any_command_leaves_the_token_as_it_was(sign_in, 
         assert unused == 1, f"died at command {number}"
     assert number > 2
     assert db.refresh_tokens.count_documents({}) == 2
-
-
-@on_mongodb
-def test_a_sign_in_costs_one_transaction(sign_in, refresh, status, alice, monkeypatch):
-    commits, plain = [], ClientSession.commit_transaction
-    monkeypatch.setattr(
-        ClientSession, "commit_transaction", lambda session: (commits.append(1), plain(session))
-    )
-    tokens = sign_in().json
-    status(tokens)
-    assert len(commits) == 1
-    refresh(tokens["refresh_token"])
-    assert len(commits) == 2
 
 
 @on_mongodb

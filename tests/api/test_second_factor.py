@@ -113,14 +113,16 @@ def test_a_lost_factor_is_reset_with_an_entry_and_a_mail(alice, sign_in, staff, 
     assert staff(RESET, status=409).json["Message"] == "This account has no second factor."
 
 
+def fail(*_, **__):
+    raise MailNotSent("The mail server is away.")
+
+
 @pytest.mark.parametrize("address", ["alice@example.com", "nowhere"])
 def test_a_mail_that_fails_does_not_undo_the_reset_and_is_told(
     app, db, alice, sign_in, staff, address
 ):
-    def fail(*_, **__):
-        raise MailNotSent("The mail server is away.")
-
-    service(app, Mailer).send = fail
+    if "@" in address:
+        service(app, Mailer).send = fail
     db.users.update_one({"_id": alice["_id"]}, {"$set": {"Email": address}})
     assert staff(RESET).json == {"username": "Alice", "MailSent": False}
     assert sign_in().status_code == 200

@@ -11,7 +11,6 @@ import pytest
 from app.auth.callers import Callers
 from app.cli.accounts import token as token_command
 from app.cli.data import import_records
-from app.cli.intents import run as run_command
 from app.core.permissions import Permission, Role
 from app.users import accounts
 from app.users.hashing import Hasher
@@ -275,23 +274,6 @@ def test_a_forged_host_gets_into_no_mail_of_production(app, third, mails, db):
     assert "https://qm.example.com/console/invitation#" in text_of(mails()[1])
 
 
-def test_nobody_approves_by_power_alone(person, staff, player, world, caller_of, console_of):
-    gift = {"Operation": "give", "Subject": "Aladric", "Arguments": GIFT, "Reason": "x"}
-    asked = person("Asker")("POST approvals", gift).json
-    approve = f"POST approvals/{asked['Id']}/approve"
-    refused = staff(approve, status=403).json
-    assert (refused["Code"], "'approve'" in refused["Message"]) == ("PERMISSION_MISSING", True)
-    console_of(staff).submit(f"/approvals/{asked['Id']}/approve", 403)
-    caller_of(world.add_user(roles=tuple(Role), Roles=["economy"]))(approve)
-
-
-def test_power_gives_the_permission_and_acts_on_those_who_have_it(staff, console_of):
-    staff("POST staff", {**EVE, "Roles": ["administrator"]})
-    staff("POST roles", {"Name": "deciders", "Permissions": ["approve"]})
-    staff("POST users/Eve/admin/mute", {"duration": 1, "reason": "x"})
-    assert "You do not have it yourself" not in console_of(staff).get("/roles").text
-
-
 def test_a_third_person_approves_a_reset_and_the_holder_is_mailed(
     person, third, eve, mails, db, caller_of
 ):
@@ -362,14 +344,3 @@ def test_a_reset_is_asked_for_and_approved_at_the_console(person, third, eve, db
         answer = third.submit(f"{page}/approve", status, Plan="1")
         assert ("Is it still you?" in page_of(answer)) == (status == 403)
     assert db.users.find_one({"_id": eve["_id"]})["Email"] == "eva@example.com"
-
-
-def test_without_a_third_person_it_is_done_at_the_machine(app, eve, db, mails):
-    arguments = ["reset-sign-in", "Eve", "Email=eva@example.com", "--reason", "Lost"]
-    assert app.test_cli_runner().invoke(run_command, arguments).exit_code == 0
-    stored = db.users.find_one({"_id": eve["_id"]})
-    assert (stored["Email"], stored["SecondFactor"]) == ("eva@example.com", None)
-    assert stored["Roles"] == EVE["Roles"]
-    entry = db.history.find_one({"Operation": "reset-sign-in"})
-    assert (entry["Via"], entry["Reason"]) == ("cli", "Lost")
-    assert len(mails()) == 2
