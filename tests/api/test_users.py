@@ -10,7 +10,7 @@ from app.core.permissions import Role
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from tests.applications import service
-from tests.factories import NOW, guid, sha256
+from tests.factories import NOW, numbered_guid, sha256
 
 OLD, NEW = sha256("old password"), sha256("new password")
 
@@ -80,14 +80,22 @@ def test_a_user_is_found_by_name_or_id(site, alice):
     assert UserSchema().validate(record) == {}
 
 
-@pytest.mark.parametrize("stored", [{}, {"Variables": None}, {"Variables": {"b": "x", "a": None}}])
-def test_a_user_has_no_variables_unless_the_game_stores_some(site, world, stored):
-    user = world.add_user(**stored)
-    assert site(f"GET users/{user['_id']}/variables").json == []
-    first, second = sorted((guid(), guid()))
-    world.add_user(Name="Alice", Variables={second: True, first: 7})
-    values = [{"VariableId": first, "Value": 7}, {"VariableId": second, "Value": True}]
-    assert site("GET users/alice/variables").json == values
+FIRST, SECOND = map(numbered_guid, (1, 2))
+LISTED = [{"VariableId": FIRST, "Value": 7}, {"VariableId": SECOND, "Value": True}]
+
+
+@pytest.mark.parametrize(
+    ("stored", "listed"),
+    [
+        ({}, []),
+        ({"Variables": None}, []),
+        ({"Variables": {"b": "x", "a": None}}, []),
+        ({"Variables": {SECOND: True, FIRST: 7}}, LISTED),
+    ],
+)
+def test_a_user_has_the_variables_that_the_game_stores(site, world, stored, listed):
+    world.add_user(Name="Alice", **stored)
+    assert site("GET users/alice/variables").json == listed
 
 
 def test_a_user_registers_without_any_power(site):

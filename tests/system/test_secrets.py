@@ -3,12 +3,9 @@
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import ANY
 
 import pytest
-from click.testing import CliRunner
 
-from app.__main__ import main
 from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from tests import tiers
@@ -103,32 +100,24 @@ def test_a_database_that_is_away_is_told_of_without_secrets(service):
     assert service.leaks() == []
 
 
-def test_a_command_prints_no_secret_but_what_it_is_for(tmp_path, monkeypatch, mongodb_uri, real_db):
-    known = Known()
-    settings = {"SECRET_KEY": known.key, "LOG_LEVEL": "DEBUG"}
-    settings |= {"MAIL_USERNAME": "mail", "MAIL_PASSWORD": known.mail}
-    for name, value in {**settings, "MONGODB_URI": mongodb_uri, "ENV": "testing"}.items():
+def test_a_command_prints_no_secret_but_what_it_is_for(
+    tmp_path, monkeypatch, quartermaster, real_db
+):
+    """Transcripts show that none prints a password."""
+    known, file = Known(), tmp_path / "users.jsonl"
+    settings = {"SECRET_KEY": known.key, "LOG_LEVEL": "DEBUG", "MAIL_PASSWORD": known.mail}
+    for name, value in {**settings, "MAIL_USERNAME": "mail"}.items():
         monkeypatch.setenv(f"QM_{name}", value)
-
-    def told(*arguments, stdin=None):
-        done = CliRunner().invoke(main, arguments, input=stdin)
-        return done.stdout, known.found_in(done.output)
-
-    account = ("user", "create", "Zoe", "--email", "z@example.com", "--password-stdin")
-    assert told(*account, stdin=known.word) == (ANY, set())
-    assert told(*account, stdin=known.word) == (ANY, set())
-    assert told("api", "grant", "Zoe", "api") == ("Zoe: api\n", set())
-    known.add(real_db.users.find_one()["PasswordHash"])
+    quartermaster("user", "create", "Zoe", "--email", "z@b.co", "--password-stdin", stdin="x")
+    quartermaster("api", "grant", "Zoe", "api")
     record = {"Id": guid(), "Name": "Yan", "Email": "y@example.com"}
     for wrong in ({"Password": known.word}, {"PasswordHash": known.password}):
-        file = tmp_path / "users.jsonl"
         file.write_text(json.dumps({**record, **wrong}))
-        assert told("import", "users", str(file)) == ("", set())
-    # An export is a copy of the accounts, hashes included; codes and tokens are left out.
+        assert known.found_in(quartermaster("import", "users", file).output) == set()
     reset = {"Code": known.code, "ExpiresAt": NOW, "Failures": 0}
     real_db.users.update_one({}, {"$set": {"Reset": reset}})
-    token, _ = told("token", "Zoe")
-    stored = real_db.refresh_tokens.find_one()["_id"]
-    known.add(token.strip(), stored)
-    _, found = told("export", "users")
-    assert found == {real_db.users.find_one()["PasswordHash"]}
+    token = quartermaster("token", "Zoe").stdout.strip()
+    stored_hash = real_db.users.find_one()["PasswordHash"]
+    known.add(token, stored_hash, real_db.refresh_tokens.find_one()["_id"])
+    # An export is a copy of the accounts, hashes included; codes and tokens are left out.
+    assert known.found_in(quartermaster("export", "users").output) == {stored_hash}
