@@ -1,4 +1,4 @@
-"""An OpenID Connect provider for tests: Authlib's own server side, behind a real socket.
+"""An OpenID Connect provider for tests, behind a real socket.
 
 Tests change its attributes: who signs in, what is in a token, what does not answer.
 """
@@ -6,17 +6,14 @@ Tests change its attributes: who signs in, what is in a token, what does not ans
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import secrets
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Thread
+from urllib.parse import urlencode
 
-from authlib.integrations.flask_oauth2 import AuthorizationServer
-from authlib.oauth2.rfc6749 import ClientMixin
-from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant
-from authlib.oauth2.rfc7636 import CodeChallenge
-from authlib.oidc.core import AuthorizationCodeMixin, OpenIDCode
 from flask import Flask, Response, abort, redirect, request
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
@@ -38,65 +35,11 @@ def claims_of(token):
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
 
 
-class Service(ClientMixin):
-    """The service as the provider knows it."""
-
-    def get_client_id(self):
-        return CLIENT_ID
-
-    def get_allowed_scope(self, scope):
-        return scope
-
-    def check_redirect_uri(self, redirect_uri):
-        return redirect_uri.endswith("/console/sign-in/company/callback")
-
-    def check_client_secret(self, client_secret):
-        return client_secret == CLIENT_SECRET
-
-    def check_endpoint_auth_method(self, method, endpoint):
-        return method == "client_secret_basic"
-
-    def check_response_type(self, response_type):
-        return response_type == "code"
-
-    def check_grant_type(self, grant_type):
-        return grant_type == "authorization_code"
-
-
-@dataclass
-class Code(AuthorizationCodeMixin):
-    """A code, with what was asked for."""
-
-    code: str
-    asked: dict
-    person: dict
-
-    code_challenge = property(lambda self: self.asked.get("code_challenge"))
-    code_challenge_method = property(lambda self: self.asked.get("code_challenge_method"))
-
-    def get_redirect_uri(self):
-        return self.asked["redirect_uri"]
-
-    def get_scope(self):
-        return self.asked["scope"]
-
-    def get_nonce(self):
-        return self.asked.get("nonce")
-
-    def get_auth_time(self):
-        return int(time.time())
-
-    def get_acr(self):
-        return None
-
-    def get_amr(self):
-        return None
-
-
 class Provider:
     def __init__(self, port):
         self.issuer = f"http://localhost:{port}"
         self.first_key = new_key()
+        # What was asked for, and the person, by code.
         self.codes = {}
         self.reset()
 
@@ -129,58 +72,40 @@ class Provider:
         urls |= {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/jwks", **algorithms}
         return {**urls, "scopes_supported": ["openid", "groups"], **self.metadata}
 
-    def keys(self):
-        return KeySet(self.published or [self.key]).as_dict()
-
-    def sign(self, claims, key=None, alg="RS256"):
+    def sign(self, claims, key=None):
         key = key or self.key
-        return jwt.encode({"alg": alg, "kid": key.kid}, claims, key, [alg])
+        return jwt.encode({"alg": "RS256", "kid": key.kid}, claims, key)
 
+    def decide(self, asked, answer):
+        """Return the query with which the browser comes back."""
+        if answer != "yes":
+            return {"error": "access_denied", "state": asked["state"]}
+        code = secrets.token_hex(16)
+        self.codes[code] = asked, self.person
+        return {"code": code, "state": asked["state"]}
 
-def grants_of(provider):
-    """Return the grant and its extension for a provider."""
-
-    class Grant(AuthorizationCodeGrant):
-        def save_authorization_code(self, code, request):
-            provider.codes[code] = Code(code, request.payload.data.to_dict(), provider.person)
-
-        def query_authorization_code(self, code, client):
-            return provider.codes.get(code)
-
-        def delete_authorization_code(self, authorization_code):
-            if not provider.keeps_codes:
-                del provider.codes[authorization_code.code]
-
-        def authenticate_user(self, authorization_code):
-            return authorization_code.person
-
-    class OpenId(OpenIDCode):
-        def exists_nonce(self, nonce, request):
-            return False
-
-        def resolve_client_private_key(self, client):
-            return provider.key
-
-        def get_encode_header(self, client):
-            return {"alg": "RS256", "kid": provider.key.kid}
-
-        def get_client_claims(self, client):
-            return {"iss": provider.issuer}
-
-        def generate_user_info(self, user, scope):
-            return {**user, **provider.claims}
-
-        def encode_id_token(self, token, request):
-            right = super().encode_id_token(token, request)
-            return provider.forge(right) if provider.forge else right
-
-    return Grant, [OpenId(require_nonce=True), CodeChallenge(required=True)]
+    def exchange(self, form, client):
+        """Return the tokens of a code, whose sender proves that it has asked for it."""
+        asked, person = self.codes.get(form["code"], ({}, {}))
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        proved = (challenge, form["redirect_uri"], client.username, client.password)
+        expected = (asked.get("code_challenge"), asked.get("redirect_uri"), CLIENT_ID)
+        if proved != (*expected, CLIENT_SECRET):
+            return {"error": "invalid_grant"}, 400
+        if not self.keeps_codes:
+            del self.codes[form["code"]]
+        now = int(time.time())
+        times = {"iat": now, "exp": now + 3600, "auth_time": now}
+        claims = {"iss": self.issuer, "aud": [CLIENT_ID], "nonce": asked["nonce"], **times}
+        right = self.sign({**claims, **person, **self.claims})
+        id_token = self.forge(right) if self.forge else right
+        access = {"access_token": secrets.token_hex(16), "token_type": "Bearer"}
+        return {**access, "expires_in": 3600, "id_token": id_token}, 200
 
 
 def application(provider):
     app = Flask("provider")
-    server = AuthorizationServer(app, lambda _: Service(), lambda token, request: None)
-    server.register_grant(*grants_of(provider))
 
     @app.before_request
     def fail():
@@ -191,29 +116,19 @@ def application(provider):
             return Response("{", headers={"Content-Length": "100"})
         return None
 
-    @app.get("/.well-known/openid-configuration")
-    def discovery():
-        return provider.discovery()
-
-    @app.get("/jwks")
-    def jwks():
-        return provider.keys()
-
-    @app.get("/userinfo")
-    def userinfo():
-        return provider.more or provider.person
-
     @app.post("/authorize")
     def decide():
-        grant = server.get_consent_grant(end_user=provider.person)
-        person = provider.person if request.form.get("answer") == "yes" else None
-        answer = server.create_authorization_response(grant_user=person, grant=grant)
-        return redirect(answer.headers["Location"])
+        query = provider.decide(request.args.to_dict(), request.form["answer"])
+        return redirect(f"{request.args['redirect_uri']}?{urlencode(query)}")
 
-    @app.post("/token")
-    def token():
-        return server.create_token_response()
-
+    app.get("/.well-known/openid-configuration")(provider.discovery)
+    app.get("/jwks", endpoint="jwks")(
+        lambda: KeySet(provider.published or [provider.key]).as_dict()
+    )
+    app.get("/userinfo", endpoint="userinfo")(lambda: provider.more or provider.person)
+    app.post("/token", endpoint="token")(
+        lambda: provider.exchange(request.form, request.authorization)
+    )
     return app
 
 
