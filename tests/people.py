@@ -4,6 +4,7 @@ from copy import deepcopy
 from datetime import datetime, timedelta, timezone
 
 from app.core.permissions import Role
+from tests.callers import Caller
 from tests.factories import guid, make_bag, numbered_guid
 from tests.game import playing
 
@@ -52,74 +53,64 @@ def build(world, client):
 
 
 def _build(world, client):
+    db = world.db
     person = world.add_user("secret", (Role.API, Role.USERS_QUERY), Name=NAME, Email=FORMER_MAIL)
-    staff = world.headers(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
-    own = world.headers(user=person)
+    headers = world.headers(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+    staff = Caller(client, headers, "/api/v1/")
+    own = Caller(client, world.headers(user=person), "/api/v1/")
     inner, outer = make_bag(), guid()
-    world.db.bags.insert_one(inner)
-    world.db.bags.insert_one(
-        make_bag({"0": {"ItemId": ITEM, "Quantity": 1, "BagId": inner["_id"]}}, _id=outer)
-    )
+    holds_bag = {"ItemId": ITEM, "Quantity": 1, "BagId": inner["_id"]}
+    db.bags.insert_many([inner, make_bag({"0": holds_bag}, _id=outer)])
     bag = {"0": {"ItemId": ITEM, "Quantity": 1, "BagId": outer}}
-    world.add_player(Name=FORMER, UserId=person["_id"], Inventory=bag)
+    hero = world.add_player(Name=FORMER, UserId=person["_id"], Inventory=bag)["_id"]
     world.add_player(Name=DELETED, UserId=person["_id"])
     stranger = world.add_player(Name="Stranger")
     colleague = world.add_user(Name="Colleague")
     give = {"itemid": ITEM, "quantity": 2}
 
-    def post(path, headers, body=None, reason=None):
-        more = {"X-Reason": reason} if reason else {}
-        answer = client.post(path, json=body, headers={**headers, **more})
-        assert answer.status_code == 200, (path, answer.data)
-        return answer.json
-
-    post(f"/api/v1/users/{NAME}/manage/email/change", staff, {"new": MAIL})
-    post(f"/api/v1/players/{FORMER}/name", staff, {"Name": HERO}, f"{FORMER} asked")
-    post(f"/api/v1/players/{HERO}/items/give", staff, give, f"for {NAME} and {HERO}")
-    post("/api/v1/players/Stranger/items/give", own, give, "from me")
-    post("/api/v1/players/Stranger/items/give", staff, give, f"{HERO.upper()} gave it; ask {MAIL}")
-    post("/api/v1/players/Stranger/items/give", staff, give, f"{FORMER} again")
-    post(f"/api/v1/players/{HERO}/notes", staff, {"Text": f"{NAME} is kind"})
-    post(f"/api/v1/users/{NAME}/notes", staff, {"Text": f"{MAIL} bounces"})
-    post("/api/v1/players/Stranger/notes", own, {"Text": "a stranger"})
-    post("/api/v1/users/Colleague/notes", own, {"Text": "a colleague"})
-    post("/api/v1/users/Colleague/admin/mute", own, {"duration": 5, "reason": "loud"})
+    staff(f"POST users/{NAME}/manage/email/change", {"new": MAIL})
+    staff(f"POST players/{FORMER}/name", {"Name": HERO}, X_Reason=f"{FORMER} asked")
+    gift = {"Idempotency_Key": f"gift of {NAME}", "X_Request_ID": f"{NAME}-1"}
+    staff(f"POST players/{HERO}/items/give", give, X_Reason=f"for {NAME} and {HERO}", **gift)
+    own("POST players/Stranger/items/give", give, X_Reason="from me")
+    for reason in (f"{HERO.upper()} gave it; ask {MAIL}", f"{FORMER} again"):
+        staff("POST players/Stranger/items/give", give, X_Reason=reason)
+    staff(f"POST players/{HERO}/notes", {"Text": f"{NAME} is kind"})
+    staff(f"POST users/{NAME}/notes", {"Text": f"{MAIL} bounces"})
+    own("POST players/Stranger/notes", {"Text": "a stranger"})
+    own("POST users/Colleague/notes", {"Text": "a colleague"})
+    own("POST users/Colleague/admin/mute", {"duration": 5, "reason": "loud"})
     insult = {"duration": 5, "moderator": NAME.upper(), "reason": f"insulted {HERO}"}
-    post("/api/v1/users/Colleague/admin/ban", staff, insult, "see ticket")
-    post("/api/v1/users/Colleague/notes", staff, {"Text": f"{HERO} says so; {MAIL}, {FORMER_MAIL}"})
-    headers = {"Idempotency-Key": f"gift of {NAME}", "X-Request-ID": f"{NAME}-1"}
-    post(f"/api/v1/players/{HERO}/items/give", {**staff, **headers}, give)
+    staff("POST users/Colleague/admin/ban", insult, X_Reason="see ticket")
+    staff("POST users/Colleague/notes", {"Text": f"{HERO} says so; {MAIL}, {FORMER_MAIL}"})
     # A note whose entry is no longer in history.
-    entry = world.db.history.find_one({"Operation": "note", "By.UserId": person["_id"]})
-    if entry:
-        world.db.history.delete_one({"_id": entry["_id"]})
+    db.history.delete_one({"Operation": "note", "By.UserId": person["_id"]})
     near = {"Near": [f"{HERO} and others"], "By": {"Name": NAME}}
     near["Seen"] = {HERO: 3, f"by {NAME}": 2, NAME: 1}
-    with playing(world.db, lambda _: {"Result": near}):
-        post(f"/api/v1/players/{HERO}/admin/kick", staff, None, f"{NAME} asked for it")
-        post(f"/api/v1/chat/direct/{HERO}", staff, {"Message": "Be kind."})
-        post("/api/v1/chat/global", staff, {"Message": f"Thank {HERO}, all.", "Target": NAME})
-        post("/api/v1/chat/global", {**own, "Idempotency-Key": f"{NAME}s word"}, {"Message": "Hi."})
-    hero = world.db.players.find_one({"Name": HERO})["_id"]
+    with playing(db, lambda _: {"Result": near}):
+        staff(f"POST players/{HERO}/admin/kick", X_Reason=f"{NAME} asked for it")
+        staff(f"POST chat/direct/{HERO}", {"Message": "Be kind."})
+        staff("POST chat/global", {"Message": f"Thank {HERO}, all.", "Target": NAME})
+        own("POST chat/global", {"Message": "Hi."}, Idempotency_Key=f"{NAME}s word")
     at = datetime.now(timezone.utc).isoformat()
     told = [("loot", hero, "by himself"), ("death", stranger["_id"], f"killed by {HERO}")]
     events = [
         {"Id": f"{kind}-1", "Player": id_, "At": at, "Kind": kind, "Text": text}
         for kind, id_, text in told
     ]
-    post("/api/v1/game/events", staff, {"Events": events})
-    rows = [{"Player": name, "Operation": "give", **GIFT} for name in (HERO, NAME, "Stranger")]
+    staff("POST game/events", {"Events": events})
+    item = {"Operation": "give", "ItemId": ITEM, "Quantity": 1}
+    rows = [{"Player": name, **item} for name in (HERO, NAME, "Stranger")]
     rows.append({"Operation": "undo", "Id": HERO})
     gifts = {"Name": f"Gifts for {HERO}", "Reason": f"{NAME} won", "Rows": rows}
-    batch = post("/api/v1/batches", {**staff, "Idempotency-Key": f"{NAME}s gifts"}, gifts)
-    post("/api/v1/batches", own, {"Name": "mine", "Rows": rows[2:3]})
-    post(f"/api/v1/batches/{batch['Id']}/advance", staff)
-    post("/api/v1/batches", staff, {"Undo": {"By": NAME}})
+    batch = staff("POST batches", gifts, Idempotency_Key=f"{NAME}s gifts").json
+    own("POST batches", {"Name": "mine", "Rows": rows[2:3]})
+    staff(f"POST batches/{batch['Id']}/advance")
+    staff("POST batches", {"Undo": {"By": NAME}})
     key = {"Name": f"{NAME}s tool", "Scopes": ["players.read"], "Addresses": [ADDRESS]}
-    post("/api/v1/keys", own, key)
-    deleted = client.delete(f"/api/v1/players/{DELETED}", headers=staff)
-    assert deleted.status_code == 200
-    return person["_id"], staff, {"stranger": stranger["_id"], "colleague": colleague["_id"]}
+    own("POST keys", key)
+    staff(f"DELETE players/{DELETED}")
+    return person["_id"], headers, {"stranger": stranger["_id"], "colleague": colleague["_id"]}
 
 
 def settle(db):

@@ -236,18 +236,6 @@ def test_no_more_than_the_limit_are_looked_at_however_many_come_at_once(real_sto
     assert results.count(RateLimited) == 30
 
 
-def test_right_passwords_within_the_limit_all_get_in_at_once(real_storage, real_db):
-    limits = limits_of(real_storage, account=8, address=8)
-
-    def right(_):
-        with limits.use(is_failure, account="alice", address=SITE):
-            return True
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(right, range(80)))
-    assert {document["Used"] for document in real_db.quotas.find()} == {0}
-
-
 def test_the_limit_stands_before_the_hash_function(guess, alice, app, monkeypatch):
     hashed, passwords = [], service(app, Passwords)
     real = passwords.matches
