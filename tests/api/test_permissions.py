@@ -1,7 +1,6 @@
-"""Every view, page and form, with and without each permission that it needs."""
+"""Every page and form, with and without each permission that it needs; test_doors has the API."""
 
 import re
-import uuid
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,32 +12,21 @@ from tests import tiers
 from tests.applications import service
 from tests.console_table import CONSOLE_DOORS, VALUES, fields_of
 from tests.console_visitor import PASSWORD
-from tests.endpoint_table import DOORS, SELF
 from tests.endpoint_table import PASSWORD as SENT_PASSWORD
+from tests.endpoint_table import SELF
 from tests.game import playing
 from tests.scene import contents, set_scene
 
 EVERYTHING = frozenset(Permission)
 ROLE = "tested"
-# What a request needs beyond what its view declares: for things of others, and to give a role.
+# What a form needs beyond what its view declares: for things of others, and to give a role.
 VIEWER = {Permission(name) for name in SHIPPED["viewer"][0]}
-GIVING = (
-    "roles/[role]/remove",
-    "/roles",
-    "/staff",
-    "[role]",
-    "[role]/change",
-    "[invited]/invite",
-    "/invitation",
-)
-# Of a request for approval, its author and who decides may do it themselves.
-ASKING = ("/approve", "/decline", "api/v1/approvals")
+GIVING = ("roles/[role]/remove", "/roles", "/staff", "[role]/change", "[invited]/invite")
 BEYOND = {
     **{key: {Permission.UNDO_ANY} for key in ("[entry]/undo", "[entry]/undo-partial")},
-    # The form of the table attaches an item.
-    "[player]/letter": {Permission.ITEMS_MOVE},
+    # The form of the table attaches an item; so do the requests for approval.
+    **{key: {Permission.ITEMS_MOVE} for key in ("[player]/letter", "/approve", "/decline")},
     **dict.fromkeys(GIVING, VIEWER),
-    **dict.fromkeys(ASKING, frozenset({Permission.ITEMS_MOVE})),
 }
 
 
@@ -85,30 +73,6 @@ def needed(app, path, method="GET"):
     return app.view_functions[endpoint].permissions
 
 
-def check(app, doors, hold, scene, db, send):
-    """Send a request to each door: without each needed permission, and with these alone."""
-    faults = []
-    scene()
-    for door, path in doors:
-        permissions = needed(app, path, door.method)
-        before = contents(db)
-        for permission in permissions or ():
-            includes_it = {one for one, included in INCLUDED.items() if included is permission}
-            hold(EVERYTHING - {permission} - includes_it)
-            if send(door, path).status_code != 403:
-                faults.append(f"{door.method} {door.route} opens without {permission.value}")
-        if permissions and contents(db) != before:
-            faults.append(f"{door.method} {door.route} was refused, but changed something")
-        more = next((more for end, more in BEYOND.items() if door.route.endswith(end)), ())
-        hold({*(permissions or [Permission.APPROVE]), *more})
-        answer = send(door, path)
-        if answer.status_code == 403 and permissions is not None:
-            faults.append(f"{door.method} {door.route} needs more than it declares: {answer.text}")
-        if door.method != "GET":
-            scene()
-    assert faults == []
-
-
 def test_each_permission_opens_something(app):
     """One that no view needs would be given for nothing; some are for the things of others."""
     views = app.view_functions.values()
@@ -116,36 +80,31 @@ def test_each_permission_opens_something(app):
     assert EVERYTHING - seen <= {Permission.UNDO_ANY, Permission.APPROVE}
 
 
-def test_every_view_of_the_api_opens_by_its_permissions_alone(
-    app, client, world, caller, hold, scene, db
-):
-    headers = world.headers(user=caller)
-
-    def send(door, path):
-        body = door.body
-        with client.open(path, method=door.method, json=body, headers=headers) as answer:
-            answer.get_data()
-            return answer
-
-    doors = [(door, door.path) for door in DOORS if door.roles]
-    check(app, doors, hold, scene, db, send)
-
-
 def test_every_page_and_form_opens_by_its_permissions_alone(app, browser, hold, scene, db):
-    token = browser.token()
+    """Without each needed permission it is closed, and with these alone it opens."""
 
-    def send(door, path):
-        short = path.removeprefix("/console")
-        if door.method == "GET":
-            return browser.get(short)
-        return browser.send(short, {"token": token, "key": str(uuid.uuid4()), **fields_of(door)})
+    def send(door):
+        path = door.path_with(VALUES).removeprefix("/console")
+        return browser.get(path) if door.method == "GET" else browser.post(path, **fields_of(door))
 
-    doors = [
-        (door, door.path_with(VALUES))
-        for door in CONSOLE_DOORS
-        if door.roles and door.route != "/console/sign-out"  # which ends the session
-    ]
-    check(app, doors, hold, scene, db, send)
+    browser.token()
+    scene()
+    for door in CONSOLE_DOORS:
+        permissions = needed(app, door.path_with(VALUES), door.method)
+        if permissions is None or door.route == "/console/sign-out":  # which ends the session
+            continue
+        before = contents(db)
+        for permission in permissions:
+            includes_it = {one for one, included in INCLUDED.items() if included is permission}
+            hold(EVERYTHING - {permission} - includes_it)
+            assert send(door).status_code == 403, f"{door} opens without {permission.value}"
+        assert contents(db) == before, door
+        more = next((more for end, more in BEYOND.items() if door.route.endswith(end)), ())
+        hold({*(permissions or [Permission.APPROVE]), *more})
+        answer = send(door)
+        assert answer.status_code != 403, f"{door} needs more than it declares: {answer.text}"
+        if door.method != "GET":
+            scene()
 
 
 # The shipped roles, and each permission alone.

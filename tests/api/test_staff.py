@@ -207,8 +207,10 @@ def test_staff_are_all_who_have_a_role(staff, colleague, world):
 
 
 @on_mongodb
-def test_administrators_who_remove_each_other_leave_one(app, world, monkeypatch):
-    """Each sees the other before either is removed, unless they take turns."""
+def test_administrators_who_remove_each_other_leave_one(
+    app, make_app, settings, world, monkeypatch
+):
+    """In two workers, each sees the other before either is removed, unless they take turns."""
     both, plain = Barrier(2), Roles.administrators
 
     def together(self):
@@ -219,7 +221,11 @@ def test_administrators_who_remove_each_other_leave_one(app, world, monkeypatch)
     monkeypatch.setattr(Roles, "administrators", together)
     fields = {"Roles": ["administrator"], "SecondFactor": make_factor()}
     pair = [world.add_user("secret", **fields) for _ in range(2)]
-    callers = [Caller(app.test_client(), world.headers(user=user), "/api/v1/") for user in pair]
+    workers = zip((app, make_app(settings)), pair, strict=True)
+    callers = [
+        Caller(worker.test_client(), world.headers(user=user), "/api/v1/")
+        for worker, user in workers
+    ]
 
     def remove(turn):
         request = f"PUT staff/{pair[1 - turn]['_id']}/roles"
