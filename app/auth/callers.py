@@ -42,6 +42,7 @@ from app.core.services import current
 from app.core.types import Document
 from app.http.tracing import loggable_name
 from app.storage.client import Storage
+from app.storage.commands import read_one
 from app.storage.errors import DatabaseError
 from app.storage.schema.explain_validator import readable
 from app.storage.schema.shapes import Shape
@@ -178,13 +179,13 @@ class Callers:
         # revocation increments the version, which invalidates all earlier tokens.
         own = {"UserId": user["_id"], "PasswordVersion": user["PasswordVersion"]}
         chain = {"Chain": claims.chain, "Used": False, **own}
-        if self._db["refresh_tokens"].find_one(chain, ["_id"]) is None:
+        if read_one(self._db["refresh_tokens"], chain, ["_id"]) is None:
             raise Unauthorized
         return self._caller(user)
 
     def _find_user(self, where: Document, field: str) -> Document | None:
         fields = ["Name", *RIGHTS, "SecondFactor", field, *BAN_STATE]
-        found = self._db["users"].find_one(where, fields)
+        found = read_one(self._db["users"], where, fields)
         return readable(self._shapes["users"], found, fields) if found else None
 
     def _is_banned(self, user: Document) -> bool:

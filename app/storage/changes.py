@@ -37,6 +37,7 @@ from app.core.errors import Damaged, NotFound, QuartermasterError, TooLarge, Una
 from app.core.naming import name_key
 from app.core.types import Document, whole
 from app.storage.client import Storage, by_key
+from app.storage.commands import read_one
 from app.storage.errors import is_forbidden
 from app.storage.fence import require_not_erased
 from app.storage.history import replay
@@ -115,7 +116,7 @@ class Changes:
 
     def _read(self, key: Any, fields: Any) -> Document:
         """Return these fields of a document; a majority confirms a NotFound."""
-        find = partial(self._documents.find_one, self._where(key), fields)
+        find = partial(read_one, self._documents, self._where(key), fields)
         found = self._transactions.find(find)
         if found is None:
             raise self.not_found(key)
@@ -165,7 +166,7 @@ class Changes:
     def read_for_change(self, key: Any, reads: tuple[str, ...]) -> Document:
         """Return what a change reads of a document, or raise NotFound."""
         fields = projection_of(reads)
-        document = self._documents.find_one(self._where(key), fields)
+        document = read_one(self._documents, self._where(key), fields)
         if document is None:
             raise self.not_found(key)
         return self.readable(document, fields)

@@ -17,22 +17,21 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-# In this time, two clocks drift by far less than a millisecond.
-READ_EVERY_SECONDS = 5.0
+# How long a former primary's clock counts after an election, at most.
+READ_EVERY_SECONDS = 1.0
 
 
 class DatabaseClock:
-    """The time at the primary, cached for a few seconds."""
+    """The time at the primary, read every second."""
 
     def __init__(
         self, client: MongoClient[Any], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
         self._monotonic = monotonic
-        # The offset to monotonic time, when to read again, and which primary was read.
+        # The offset to monotonic time, and when to read again.
         self._offset: float | None = None
         self._until = 0.0
-        self._primary: tuple[str, int] | None = None
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.time(), timezone.utc)
@@ -42,9 +41,9 @@ class DatabaseClock:
         now = self._monotonic()
         if self._offset is None:
             self._read()
-        elif now >= self._until or self._client.primary != self._primary:
+        elif now >= self._until:
             # One thread reads; the others meanwhile use the previous offset.
-            self._until, self._primary = now + 1.0, self._client.primary
+            self._until = now + READ_EVERY_SECONDS
             with suppress(PyMongoError):
                 self._read()
         return self._monotonic() + (self._offset or 0.0)
@@ -55,7 +54,6 @@ class DatabaseClock:
         ended = self._monotonic()
         self._offset = told.timestamp() - (began + ended) / 2
         self._until = ended + READ_EVERY_SECONDS
-        self._primary = self._client.primary
 
 
 class LocalClock:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pymongo.collection import Collection
 from pymongo.database import Database
+from pymongo.errors import PyMongoError
 
 from app.core.limits import current_request_id
 from app.core.types import Document
@@ -60,3 +61,34 @@ WRITES = (
 # find_one and the other methods call one of these.
 for name in (*READS, *WRITES):
     setattr(OurCollection, name, _with_session(name, name in WRITES))
+
+
+def read_one(
+    collection: Collection[Document], where: Document, fields: Any = None
+) -> Document | None:
+    """Return one document like find_one, for reads that many requests make.
+
+    For find_one, the driver makes a cursor, which takes a fifth of the time of such a read.
+    """
+    if not isinstance(collection, OurCollection):  # mongomock has no commands
+        return collection.find_one(where, fields)
+    command: Document = {"find": collection.name, "filter": where, "limit": 1, "singleBatch": True}
+    if fields:
+        command["projection"] = fields if isinstance(fields, dict) else dict.fromkeys(fields, 1)
+    transaction = current_transaction()
+    if not transaction and (concern := collection.read_concern.document):
+        command["readConcern"] = concern
+    try:
+        answer: Document = collection.database.command(
+            command,
+            codec_options=collection.codec_options,
+            read_preference=None if transaction else collection.read_preference,
+            session=transaction.session if transaction else None,
+            comment=current_request_id() or None,
+        )
+    except PyMongoError:
+        if transaction:
+            raise
+        # A command is sent once. The driver's own read knows after which errors to send it again.
+        return collection.find_one(where, fields)
+    return next(iter(answer["cursor"]["firstBatch"]), None)

@@ -16,6 +16,7 @@ from pymongo.collection import Collection
 
 from app.core.errors import Conflict, Unauthorized
 from app.core.types import Document
+from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.schema.shapes import ARRAY, GUID, MOMENT, object_shape
 
@@ -74,7 +75,7 @@ def require_not_erased(
     else:
         # Part of every change, so it reads no more than one id.
         where = {"_id": {"$in": [*people]}}
-        found = erasures.find_one(where, ["_id"]) if people else None
+        found = read_one(erasures, where, ["_id"]) if people else None
         erased = {found["_id"]} if found else set()
     if erased:
         raise Unauthorized if erased & authors else BeingErased

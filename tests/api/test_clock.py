@@ -18,7 +18,7 @@ class Server:
     """Tells a time of its own, as a client would hear it."""
 
     def __init__(self):
-        self.admin, self.primary = self, ("one", 27017)
+        self.admin = self
         self.told, self.asked, self.is_away = 1000.0, 0, False
 
     def command(self, _):
@@ -48,12 +48,6 @@ def test_between_two_readings_time_goes_on(machine, server):
     machine.own += 1
     server.told = 2000.0
     assert (machine.time(), server.asked) == (2000.0, 2)
-
-
-def test_another_primary_is_asked_at_once(machine, server):
-    machine.time()
-    server.primary, server.told = ("two", 27017), 3000.0
-    assert machine.time() == 3000.0
 
 
 def test_a_primary_that_is_away_is_believed_on(machine, server):

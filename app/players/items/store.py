@@ -18,6 +18,7 @@ from app.players.items.domain import (
 )
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage.client import Storage
+from app.storage.commands import read_one
 from app.storage.schema.plan import CollectionPlan
 
 BAGS = CollectionPlan("bags", BAG_SHAPE)
@@ -35,7 +36,7 @@ class Bags:
         self._db, self._bags = storage.db, storage.db[BAGS.name]
 
     def get(self, bag_id: str) -> Document:
-        bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
+        bag = read_one(self._bags, {"_id": bag_id}, ["SlotCount", "Slots"])
         if bag is None:
             raise NotFound("bag", bag_id)
         # A game may have stored any SlotCount, and all slots are served.

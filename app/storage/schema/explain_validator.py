@@ -138,9 +138,12 @@ def readable(shape: Shape, value: Any, fields: Iterable[str] | None = None) -> A
         if name in value or name in required:
             found[name] = readable(part, value.get(name))
     patterns = shape.get("patternProperties", {})
-    for name in value.keys() - shape.get("properties", {}).keys():
+    is_closed = shape.get("additionalProperties") is False
+    others = value.keys() - shape.get("properties", {}).keys() if patterns or is_closed else ()
+    for name in others:
         fitting = [part for pattern, part in patterns.items() if re.search(pattern, name)]
-        is_allowed = fitting or shape.get("additionalProperties") is not False
-        if not is_allowed or any(fault for part in fitting for fault in faults(part, value[name])):
+        if (is_closed and not fitting) or any(
+            fault for part in fitting for fault in faults(part, value[name])
+        ):
             del found[name]
     return found
