@@ -48,7 +48,7 @@ MEASURED = ("tests/api/", "tests/domain/")
 REPEATED = {
     *("after", "batch_background", "batch_splits", "console_doors", "deep_pages", "doors"),
     *("foreign_writers", "hidden_words", "hostile", "items", "laws", "metrics"),
-    *("odd_accounts", "records", "samples", "world"),
+    *("odd_accounts", "players_and_items", "records", "samples", "world"),
 }
 
 
