@@ -3,13 +3,11 @@
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
 from pymongo.collection import Collection
 
 from app.privacy.store import Erasures
-from app.storage.client import Storage
 from app.storage.lifetime import SETTING
 from app.storage.transactions import Transactions, current_transaction
 from tests import people
@@ -22,125 +20,80 @@ from tests.mongod import on_mongodb
 ITEM = numbered_guid(1)
 GIFT = {"itemid": ITEM, "quantity": 1}
 CONFIRM = {"Confirm": people.NAME}
+NAMED = (people.HERO, "Stranger")
 
 pytestmark = on_mongodb
 
 
-def save_new(staff, own, user_id):
-    return staff(f"PUT players/{guid()}", {"Name": people.DELETED + "x", "UserId": user_id}, None)
-
-
-def save_former(staff, own, user_id):
-    hero = staff(f"GET players/{people.HERO}").json["Id"]
-    return staff(f"PUT players/{hero}", {"Level": 7}, None)
-
-
-def save_for_the_person(staff, own, user_id):
-    """A game gives the person the character of somebody else."""
-    stranger = staff("GET players/Stranger").json["Id"]
-    return staff(f"PUT players/{stranger}", {"UserId": user_id}, None)
-
-
-def give_to(staff, own, user_id):
-    return staff(f"POST players/{people.HERO}/items/give", GIFT, None, X_Reason="a gift")
-
-
-def give_as(staff, own, user_id):
-    return own("POST players/Stranger/items/give", GIFT, None)
-
-
-def delete(staff, own, user_id):
-    return staff(f"DELETE players/{people.HERO}", None, None)
-
-
-def restore(staff, own, user_id):
-    found = staff(f"GET players/{people.DELETED}/history", None, None)
-    if found.status_code == 404:
-        return found
-    return staff(f"POST history/{found.json['Values'][0]['Id']}/undo", None, None)
-
-
-def note_about(staff, own, user_id):
-    return staff(f"POST users/{people.NAME}/notes", {"Text": "late"}, None)
-
-
-def note_by(staff, own, user_id):
-    return own("POST players/Stranger/notes", {"Text": "late"}, None)
-
-
-def ban_by(staff, own, user_id):
-    return own("POST users/Colleague/admin/ban", {"duration": 3}, None)
-
-
-def make_key(staff, own, user_id):
-    return own("POST keys", {"Name": f"{people.NAME}s", "Scopes": ["players.read"]}, None)
-
-
-def kick(staff, own, user_id):
-    with playing(service(staff.client.application, Storage).db):
-        return staff(f"POST players/{people.HERO}/admin/kick", None, None)
-
-
-def chat_as(staff, own, user_id):
-    with playing(service(staff.client.application, Storage).db):
-        return own("POST chat/global", {"Message": "Hi."}, None)
-
-
-def sign_in(staff, own, user_id):
-    form = {"grant_type": "password", "username": people.NAME, "password": sha256("secret")}
-    return staff.client.post("/api/oauth/token", data=form)
-
-
-def report_event(staff, own, user_id):
-    hero = staff(f"GET players/{people.HERO}").json["Id"]
-    event = {"Id": "1", "Player": hero, "At": "2026-11-18T00:00:00Z", "Kind": "loot"}
-    return staff("POST game/events", {"Events": [event]}, None)
-
-
-def plan_about(staff, own, user_id):
+BATCH_ROW = {"Operation": "give", **people.GIFT}
+EVENT = {"Id": "1", "Player": "{hero}", "At": "2026-11-18T00:00:00Z", "Kind": "loot"}
+SIGN_IN = {"grant_type": "password", "username": people.NAME, "password": sha256("secret")}
+ABOUT = f"v1/players/{people.HERO}"
+# What staff do about the person, or with what is theirs, and what they do themselves.
+BY_STAFF = {
+    "save a new character": ("PUT v1/players/{new}", {"Name": "Newest", "UserId": "{user}"}),
+    "save a former one": ("PUT v1/players/{hero}", {"Level": 7}),
+    "save one for the person": ("PUT v1/players/{stranger}", {"UserId": "{user}"}),
+    "give": (f"POST {ABOUT}/items/give", GIFT),
+    "delete": (f"DELETE {ABOUT}", None),
+    "restore": ("POST v1/history/{deletion}/undo", None),
+    "note": (f"POST v1/users/{people.NAME}/notes", {"Text": "late"}),
+    "kick": (f"POST {ABOUT}/admin/kick", None),
+    "sign in": ("POST oauth/token", SIGN_IN),
+    "report an event": ("POST v1/game/events", {"Events": [EVENT]}),
     # By id: what others type about the person later stays.
-    hero = staff(f"GET players/{people.HERO}").json["Id"]
-    rows = [{"Player": name, "Operation": "give", **people.GIFT} for name in (hero, "Stranger")]
-    return staff("POST batches", {"Rows": rows}, None)
+    "plan": (
+        "POST v1/batches",
+        {"Rows": [{"Player": name, **BATCH_ROW} for name in ("{hero}", "Stranger")]},
+    ),
+    "erase": ("POST v1/users/{user}/erase", CONFIRM),
+}
+BY_PERSON = {
+    "give as": ("POST v1/players/Stranger/items/give", GIFT),
+    "note as": ("POST v1/players/Stranger/notes", {"Text": "late"}),
+    "ban as": ("POST v1/users/Colleague/admin/ban", {"duration": 3}),
+    "make a key": ("POST v1/keys", {"Name": f"{people.NAME}s", "Scopes": ["players.read"]}),
+    "chat as": ("POST v1/chat/global", {"Message": "Hi."}),
+    "plan as": ("POST v1/batches", {"Rows": [{"Player": "Stranger", **BATCH_ROW}], "Name": "mine"}),
+}
 
 
-def plan_as(staff, own, user_id):
-    rows = [{"Player": "Stranger", "Operation": "give", **people.GIFT}]
-    return own("POST batches", {"Rows": rows, "Name": "mine"}, None)
-
-
-def erase(staff, own, user_id):
-    return staff(f"POST users/{user_id}/erase", CONFIRM, None)
-
-
-ACTS = [save_new, save_former, save_for_the_person, give_to, give_as, delete, restore]
-ACTS += [note_about, note_by, ban_by, make_key, kick, chat_as, sign_in, report_event]
-ACTS += [plan_about, plan_as, erase]
+def filled(value, ids):
+    """Return a path or a body with the ids of the world that was made."""
+    if isinstance(value, dict):
+        return {name: filled(part, ids) for name, part in value.items()}
+    if isinstance(value, list):
+        return [filled(part, ids) for part in value]
+    return value.format(**ids) if isinstance(value, str) else value
 
 
 @pytest.fixture
 def begin(app, client, world, db):
-    """Make a new world; return callers that are the staff and the person, and the person's id."""
+    """Make a new world; return what acts in it, what erases the person elsewhere, and the id."""
 
     def begin():
         written.empty(db)
         user_id, headers = people.build_few(world, client)
-        own = world.headers(user=db.users.find_one({"_id": user_id}))
-        return (*(Caller(client, sent, "/api/v1/") for sent in (headers, own)), user_id)
+        person = world.headers(user=db.users.find_one({"_id": user_id}))
+        hero, stranger = (db.players.find_one({"Name": name})["_id"] for name in NAMED)
+        deletion = db.history.find_one({"Operation": "delete-player"})["_id"]
+        ids = {"user": user_id, "hero": hero, "stranger": stranger, "deletion": deletion}
+
+        def act(name):
+            by, table = (headers, BY_STAFF) if name in BY_STAFF else (person, BY_PERSON)
+            request, body = filled([*table[name]], {**ids, "new": guid()})
+            with playing(db):
+                return Caller(client, by, "/api/")(request, body, None)
+
+        def erase():
+            """Let another worker erase the person."""
+            other = Caller(app.test_client(), headers, "/api/v1/")
+            with ThreadPoolExecutor(1) as others:
+                others.submit(other, f"POST users/{user_id}/erase", CONFIRM).result()
+
+        return act, erase, user_id
 
     return begin
-
-
-@pytest.fixture
-def elsewhere(app):
-    """Let another worker erase the person."""
-
-    def elsewhere(staff, user_id):
-        other = Caller(app.test_client(), staff.headers, "/api/v1/")
-        with ThreadPoolExecutor(1) as others:
-            others.submit(other, f"POST users/{user_id}/erase", CONFIRM).result()
-
-    return elsewhere
 
 
 def require_gone(app, db, user_id, when):
@@ -168,14 +121,14 @@ class Stop:
         return self._plain(*args)
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_what_begins_after_an_erasure_is_refused(app, db, begin, elsewhere, act):
+@pytest.mark.parametrize("name", [*BY_STAFF, *BY_PERSON])
+def test_what_begins_after_an_erasure_is_refused(app, db, begin, name):
     """Its worker stood still since it had authenticated the caller, before each transaction."""
     for before in itertools.count(1):
-        staff, own, user_id = begin()
+        act, erase, user_id = begin()
         with pytest.MonkeyPatch.context() as patch:
-            stop = Stop(patch, before, partial(elsewhere, staff, user_id))
-            answer = act(staff, own, user_id)
+            stop = Stop(patch, before, erase)
+            answer = act(name)
         if stop.begun < before:
             break
         require_gone(app, db, user_id, (before, answer.text))
@@ -193,12 +146,10 @@ def lifetime(app, db, monkeypatch):
     admin.command({"setParameter": 1, SETTING: before})
 
 
-@pytest.mark.parametrize("act", [give_to, note_by, save_new, restore, sign_in])
-def test_what_began_before_an_erasure_has_ended_when_it_sweeps(
-    app, db, begin, elsewhere, lifetime, act
-):
+@pytest.mark.parametrize("name", ["give", "note as", "save a new character", "restore", "sign in"])
+def test_what_began_before_an_erasure_has_ended_when_it_sweeps(app, db, begin, lifetime, name):
     """Its worker stood still in its transaction, which MongoDB ends."""
-    staff, own, user_id = begin()
+    act, erase, user_id = begin()
     thread, has_stood, plain = threading.get_ident(), False, Collection.insert_one
 
     def insert_one(collection, *args, **kw):
@@ -206,12 +157,12 @@ def test_what_began_before_an_erasure_has_ended_when_it_sweeps(
         answer = plain(collection, *args, **kw)
         if threading.get_ident() == thread and current_transaction() and not has_stood:
             has_stood = True
-            elsewhere(staff, user_id)
+            erase()
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Collection, "insert_one", insert_one)
-        answer = act(staff, own, user_id)
+        answer = act(name)
     assert has_stood
     assert answer.status_code >= 400
     require_gone(app, db, user_id, answer.text)
@@ -233,16 +184,14 @@ def test_two_administrators_do_not_erase_each_other(client, world, app, db):
     assert db.users.count_documents({"Roles": "administrator"}) == 1
 
 
-def test_a_game_that_overwrites_or_stores_again_is_found(app, db, begin, elsewhere):
-    staff, _, user_id = begin()
-    erasures = service(app, Erasures)
+def test_a_game_that_overwrites_or_stores_again_is_found(app, db, begin):
+    act, erase, _ = begin()
     hero = db.players.find_one({"Name": people.HERO})
-    elsewhere(staff, user_id)
+    erase()
     # Of the character that it still has in memory, nothing says that the person was erased.
     db.players.replace_one({"_id": hero["_id"]}, hero, upsert=True)
-    assert [found[:2] for found in erasures.find_returned()] == [("players", hero["_id"])]
-    for request, body in (
-        (f"PUT players/{hero['_id']}", {"Level": 3}),
-        (f"POST players/{hero['_id']}/items/give", GIFT),
-    ):
-        assert "erased" in staff(request, body, 409).json["Message"]
+    found = service(app, Erasures).find_returned()
+    assert [one[:2] for one in found] == [("players", hero["_id"])]
+    for name in ("save a former one", "give"):
+        refused = act(name)
+        assert (refused.status_code, "erased" in refused.json["Message"]) == (409, True)

@@ -16,7 +16,6 @@ from app.core.permissions import Role
 from app.http.logs import JsonFormatter
 from app.maintenance.transfer.records import RECORDS
 from app.maintenance.transfer.store import export_documents
-from app.privacy.domain import Person, pattern_of, texts_without
 from app.privacy.store import REQUEST_SECONDS, Erasures, Returned
 from app.storage.client import Storage
 from tests import people
@@ -48,59 +47,50 @@ def erasures(app):
 
 
 @pytest.fixture
-def finish(app):
-    """Let another worker finish what was left, when no request works on it any more."""
-    service(app, Erasures).request_seconds = 0.0
-    return service(app, Erasures).continue_all
-
-
-@pytest.fixture
 def erase(staff):
     return lambda: staff(ERASE, CONFIRM).json
 
 
-def test_nothing_but_ids_is_left(erase, person, db):
+def test_nothing_but_ids_is_left_and_it_is_told_again_by_id(staff, erase, person, db):
     assert {name for name, _, _ in people.found_in(db)} >= {"users", "players", "history"}
     told = erase()
     assert people.found_in(db) == []
     assert told["Id"] == person.id
     assert told["Gone"] == {"Players": 2, "Bags": 2, "SignIns": 1, "Keys": 1}
     assert {stayed["What"] for stayed in told["Stayed"]} == {"history", "erasures"}
-    assert told["FinishedAt"] is not None
     for name in ("players", "deleted_players", "refresh_tokens"):
         assert db[name].count_documents({"UserId": person.id}) == 0
     assert db.bags.count_documents({}) == 0
+    assert staff(f"POST users/{person.id}/erase", CONFIRM).json == told
+    # The name is stored nowhere any more.
+    staff(ERASE, CONFIRM, 404)
+    left = {"_id", "BegunAt", "By", "Players", "Bags", "FinishedAt", "Counts"}
+    assert db.erasures.find_one().keys() == left
 
 
-def test_history_keeps_ids_and_what_happened_to_others(staff, erase, person, db):
-    entries = db.history.count_documents({})
-    before = staff(f"GET {STRANGER}/history").json["Values"]
-    erase()
-    assert db.history.count_documents({}) == entries + 1
-    after = staff(f"GET {STRANGER}/history").json["Values"]
-    for name in ("Id", "Changes"):
-        assert [entry[name] for entry in after] == [entry[name] for entry in before]
-    own = [entry["By"]["Name"] for entry in after if entry["By"]["UserId"] == person.id]
-    assert own == [None]
-    assert "(erased) gave it; ask (erased)" in [entry["Reason"] for entry in after]
-    assert len(staff(f"GET history?by={person.id}").json["Values"]) >= 4
-    about = staff(f"GET history?user={person.id}").json["Values"][0]
-    assert about["Operation"] == "erase"
-    assert about["Subject"] == {"Kind": "user", "Id": person.id, "Name": None}
+def test_others_lose_nothing_and_history_keeps_what_happened_to_them(staff, erase, person, db):
+    def of_stranger(name):
+        return [entry[name] for entry in staff(f"GET {STRANGER}/history").json["Values"]]
 
-
-def test_others_lose_nothing(erase, person, db):
-    before = db.players.find_one({"_id": person.stranger})
+    entries, kept = db.history.count_documents({}), ("Id", "Changes")
+    before = db.players.find_one({"_id": person.stranger}), [*map(of_stranger, kept)]
     erase()
     after = db.players.find_one({"_id": person.stranger})
-    assert after["Inventory"] == before["Inventory"]
+    assert after["Inventory"] == before[0]["Inventory"]
     (note,) = after["Notes"].values()
     assert (note["Name"], note["Text"]) == ("(erased)", "a stranger")
-    assert db.history.count_documents({"Operation": "ban"}) == 1
     colleague = db.users.find_one({"_id": person.colleague})
     assert (colleague["IsBanned"], colleague["BannedBy"], colleague["MutedBy"]) == (
         *(True, "(erased)", "(erased)"),
     )
+    assert db.history.count_documents({}) == entries + 1
+    assert [*map(of_stranger, kept)] == before[1]
+    assert [by["Name"] for by in of_stranger("By") if by["UserId"] == person.id] == [None]
+    assert "(erased) gave it; ask (erased)" in of_stranger("Reason")
+    assert len(staff(f"GET history?by={person.id}").json["Values"]) >= 4
+    about = staff(f"GET history?user={person.id}").json["Values"][0]
+    assert about["Operation"] == "erase"
+    assert about["Subject"] == {"Kind": "user", "Id": person.id, "Name": None}
 
 
 def test_killed_after_every_transaction_and_in_it_the_next_try_continues(
@@ -127,29 +117,27 @@ def test_killed_after_every_transaction_and_in_it_the_next_try_continues(
         return isinstance(result, int) and result > 0
 
     monkeypatch.setattr(erasures, "_run", run)
-    while True:
+    told = None
+    while told is None:
         with suppress(Killed):
-            assert staff(f"POST users/{person.id}/erase", CONFIRM).json["FinishedAt"]
-            break
+            told = staff(f"POST users/{person.id}/erase", CONFIRM).json
     assert kills > 30
     assert people.found_in(db) == []
     assert db.history.count_documents({"Operation": "erase"}) == 1
-    gone = staff(f"POST users/{person.id}/erase", CONFIRM).json["Gone"]
-    assert gone == {"Players": 2, "Bags": 2, "SignIns": 1, "Keys": 1}
+    assert told["Gone"] == {"Players": 2, "Bags": 2, "SignIns": 1, "Keys": 1}
 
 
-def test_what_a_killed_worker_has_left_is_finished_by_others(person, db, erasures, finish):
-    erasures.begin(person.id, BY_TESTER)
-    finish()
-    assert people.found_in(db) == []
-    assert db.erasures.find_one()["FinishedAt"] is not None
-
-
-def test_another_worker_waits_for_the_request_that_has_begun(person, db, erasures):
+def test_what_a_killed_worker_has_left_is_finished_by_others_but_not_at_the_same_time(
+    person, db, erasures
+):
     """Two that swept at the same time would repeat each other's transactions."""
     erasures.begin(person.id, BY_TESTER)
     erasures.continue_all()
     assert people.found_in(db)
+    erasures.request_seconds = 0.0
+    erasures.continue_all()
+    assert people.found_in(db) == []
+    assert db.erasures.find_one()["FinishedAt"] is not None
 
 
 def test_a_step_that_takes_longer_than_a_request_goes_on_by_itself(
@@ -166,22 +154,6 @@ def test_a_step_that_takes_longer_than_a_request_goes_on_by_itself(
     assert people.found_in(db) == []
 
 
-def test_the_account_is_gone_at_once(client, staff, person, db, world, app, wait):
-    own = world.headers(user=db.users.find_one({"_id": person.id}))
-    wait(60)
-    staff(ERASE, CONFIRM, 503)
-    assert client.get("/api/v1/players", headers=own).status_code == 401
-
-
-def test_it_is_told_again_by_id_when_it_was_done(staff, erase, person, db):
-    first = erase()
-    assert staff(f"POST users/{person.id}/erase", CONFIRM).json == first
-    # The name is stored nowhere any more.
-    staff(ERASE, CONFIRM, 404)
-    left = {"_id", "BegunAt", "By", "Players", "Bags", "FinishedAt", "Counts"}
-    assert db.erasures.find_one().keys() == left
-
-
 @pytest.fixture
 def wait(erasures, monkeypatch):
     """Set the lifetime of transactions; None if the database does not tell it."""
@@ -194,28 +166,31 @@ def wait(erasures, monkeypatch):
     return wait
 
 
-@pytest.mark.parametrize(("lifetime", "least"), [(3, 5), (60, 91), (None, 91)])
-def test_it_waits_for_transactions_that_began_before(staff, person, db, wait, lifetime, least):
-    wait(lifetime)
-    # A request waits only if there is time enough.
-    answer = staff(ERASE, CONFIRM, None if lifetime == 3 else 503)
+def test_it_waits_for_transactions_that_began_before(staff, person, db, wait):
+    wait(3)
+    staff(ERASE, CONFIRM)
     record = db.erasures.find_one()
-    if lifetime == 3:
-        assert answer.status_code == 200
-        assert record["FinishedAt"] - record["BegunAt"] >= timedelta(seconds=least)
-    else:
-        assert least - 2 <= int(answer.headers["Retry-After"]) <= least
-        assert db.users.find_one({"_id": person.id}) is None
-        assert people.found_in(db)
+    assert record["FinishedAt"] - record["BegunAt"] >= timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("lifetime", [60, None])
+def test_a_request_waits_only_if_there_is_time_enough(
+    client, staff, person, db, world, wait, lifetime
+):
+    own = world.headers(user=db.users.find_one({"_id": person.id}))
+    wait(lifetime)
+    assert 89 <= int(staff(ERASE, CONFIRM, 503).headers["Retry-After"]) <= 91
+    assert people.found_in(db)
+    # The account is gone at once.
+    assert client.get("/api/v1/players", headers=own).status_code == 401
 
 
 def test_it_waits_longer_if_the_lifetime_has_grown(staff, person, db, wait):
-    wait(20)
-    assert int(staff(ERASE, CONFIRM, 503).headers["Retry-After"]) > 25
-    settle(db)
-    wait(60)
     again = f"POST users/{person.id}/erase"
-    assert int(staff(again, CONFIRM, 503).headers["Retry-After"]) > 40
+    for lifetime, least in ((20, 25), (60, 40)):
+        wait(lifetime)
+        assert int(staff(again, CONFIRM, 503).headers["Retry-After"]) > least
+        settle(db)
     wait(20)
     staff(again, CONFIRM)
     assert people.found_in(db) == []
@@ -230,6 +205,7 @@ def test_it_waits_for_a_plan_that_has_read_the_name_before(staff, app, erasures,
     refused = {"Subject": None, "Verdict": "refused", "Why": f"No player '{people.NAME}'."}
     batches.add_rows(batch, [{**row, **refused}])
     batches.complete(batch, {"Needs": []})
+    erasures.request_seconds = 60.0
     staff(f"POST users/{person.id}/erase", CONFIRM)
     assert people.found_in(db) == []
     assert db.batch_rows.find_one({"Batch": batch["_id"]})["Player"] == "(erased)"
@@ -278,13 +254,11 @@ def test_a_character_that_is_somebody_elses_by_now_stays(staff, erase, person, d
     assert staff("POST batches", {"Rows": rows}).json["Ready"] == 1
 
 
-@pytest.mark.parametrize("confirm", ["", "Zweronik", people.MAIL])
-def test_another_name_is_no_confirmation(staff, person, db, confirm):
-    assert "Confirm" in staff(ERASE, {"Confirm": confirm}, 400).json["Errors"]
-    assert db.erasures.count_documents({}) == 0
-
-
-def test_nobody_erases_themselves_or_somebody_who_is_online(staff, client, person, db, world):
+def test_nobody_erases_themselves_somebody_who_is_online_or_another_than_they_name(
+    staff, client, person, db, world
+):
+    for confirm in ("", "Zweronik", people.MAIL):
+        assert "Confirm" in staff(ERASE, {"Confirm": confirm}, 400).json["Errors"]
     now = datetime.now(timezone.utc)
     db.players.update_one({"UserId": person.id}, {"$set": {"Online": True, "LastSeen": now}})
     assert "online" in staff(ERASE, CONFIRM, 409).json["Message"]
@@ -301,7 +275,6 @@ def test_the_personal_data_hold_everything_but_secrets(staff, person, db):
     assert (data["User"]["Email"], data["User"]["FormerEmails"]) == (
         *(people.MAIL, [people.FORMER_MAIL]),
     )
-    assert data["User"]["CreationDate"].startswith("2026-")
     assert people.FORMER_MAIL not in staff(f"GET {PERSON}").text
     (hero,) = data["Characters"]
     assert (hero["Name"], len(hero["Bags"])) == (people.HERO, 2)
@@ -315,8 +288,8 @@ def test_the_personal_data_hold_everything_but_secrets(staff, person, db):
     assert {entry["By"]["UserId"] for entry in data["HistoryBy"]} <= {person.id}
     assert [row["Subject"]["Name"] for row in data["BatchRows"]] == [people.HERO]
     assert [batch["Name"] for batch in data["Batches"]] == ["mine"]
-    asked = [(action["Kind"], action["Subject"]["Name"]) for action in data["Actions"]]
-    assert sorted(asked, key=str) == [("chat", people.HERO), ("chat", None), ("kick", people.HERO)]
+    asked = {(action["Kind"], action["Subject"]["Name"]) for action in data["Actions"]}
+    assert asked == {("chat", people.HERO), ("chat", None), ("kick", people.HERO)}
     user = db.users.find_one({"_id": person.id})
     assert [s for s in (user["PasswordHash"], *user["KeyDigests"]) if s in answer.text] == []
     # A note that is hidden is part of them as well.
@@ -324,14 +297,6 @@ def test_the_personal_data_hold_everything_but_secrets(staff, person, db):
     staff(f"POST history/{entry['Id']}/undo")
     notes = staff(f"GET {PERSON}/personal-data").json["Notes"]
     assert [note["IsHidden"] for note in notes] == [True]
-
-
-def test_names_are_masked_as_keys_too():
-    names = ["Anna", "Berta"]
-    person = Person("", [], names, pattern_of(names))
-    result = {"Result": {"Anna": 1, "Of annas": 5, "In": [{"berta said": 4}]}}
-    masked = {"Result": {"(erased)": 1, "Of annas": 5, "In": [{"(erased) said": 4}]}}
-    assert texts_without(result, person, ["Result", "Other", "Result.None"]) == masked
 
 
 @on_mongodb
@@ -360,21 +325,18 @@ def read_documents(db):
     return db.client.admin.command("serverStatus")["metrics"]["queryExecutor"]["scannedObjects"]
 
 
-def test_who_reads_personal_data_is_told_in_history(app, staff, client, person, as_role):
+def test_who_reads_personal_data_is_told_in_history(app, staff, person):
     """By whom, when and why; the entry holds nothing of the person but the name that all have."""
     data = staff(f"GET {PERSON}/personal-data", X_Reason="Asked%20for%20it")
     query = f"GET {PERSON}/history?operation=export-personal-data"
     (entry,) = staff(query).json["Values"]
     assert entry["Subject"] == {"Kind": "user", "Id": person.id, "Name": people.NAME}
-    assert (entry["Reason"], entry["Via"]) == ("Asked for it", "api")
-    assert (entry["Arguments"], entry["Changes"]) == ({}, [])
+    assert (entry["Reason"], entry["Arguments"], entry["Changes"]) == ("Asked for it", {}, [])
     assert entry["Id"] in {told["Id"] for told in data.json["HistoryAbout"]}
     refused = staff(f"POST history/{entry['Id']}/undo", status=409).json
     assert "what was handed out is known" in refused["Message"]
-    # HEAD reads nothing, and neither does who is refused.
+    # HEAD reads nothing.
     staff(f"HEAD {PERSON}/personal-data")
-    refused = client.get(f"/api/v1/{PERSON}/personal-data", headers=as_role())
-    assert refused.status_code == 403
     assert len(staff(query).json["Values"]) == 1
     # No reason is needed where changes need one.
     app.config["REASON_REQUIRED"] = True
@@ -388,31 +350,27 @@ def test_an_account_that_a_game_has_made_is_erased_too(staff, db):
     assert db.users.count_documents({"NameKey": "oddkin"}) == 0
 
 
-def test_who_came_back_is_found(erase, person, db, erasures):
-    saved = db.users.find_one({"_id": person.id}), list(db.players.find({"UserId": person.id}))
-    erase()
-    assert list(erasures.find_returned()) == []
-    db.users.insert_one(saved[0])
-    db.players.insert_many(saved[1])
-    db.players.insert_one({**saved[1][0], "_id": guid(), "Name": "New", "NameKey": "new"})
-    found = list(erasures.find_returned())
-    assert ("users", person.id, person.id) in found
-    assert len(found) == 3
-    erasures.erase_again(found, BY_TESTER)
-    assert list(erasures.find_returned()) == []
-    assert people.found_in(db) == []
-
-
 @pytest.mark.parametrize(
-    ("collection", "where"), [("batch_rows", {"Subject": {"$ne": None}}), ("bags", {})]
+    ("collection", "where"),
+    [
+        ("users", {"Name": people.NAME}),
+        ("players", {"Name": people.HERO}),
+        ("bags", {}),
+        ("batch_rows", {"Subject": {"$ne": None}}),
+    ],
 )
-def test_rows_and_bags_that_came_back_are_found(erase, person, db, erasures, collection, where):
+def test_what_came_back_is_found_and_erased_again(erase, person, db, erasures, collection, where):
     before = list(db[collection].find(where))
+    # Of a new character, only the account is known.
+    own = [one for one in before if one.get("UserId") == person.id]
+    before += [{**one, "_id": guid(), "Name": "New", "NameKey": "new"} for one in own]
     erase()
+    assert list(erasures.find_returned()) == []
     db[collection].delete_many({})
     db[collection].insert_many(before)
     found = set(erasures.find_returned())
     assert {(one.collection, one.user_id) for one in found} == {(collection, person.id)}
+    assert len(found) >= 2 * len(own)
     erasures.erase_again(found, BY_TESTER)
     assert list(erasures.find_returned()) == []
     assert people.found_in(db) == []
@@ -455,19 +413,14 @@ def test_neither_logs_nor_exports_tell_of_the_person_from_then_on(staff, erase, 
 
 def test_an_account_loads_two_files_at_a_time(client, world, as_role):
     """Each holds a thread for as long as its reader is slow; the others are for everybody."""
-    user = world.add_user()
-    path = f"/api/v1/users/{user['_id']}/personal-data"
-    own, others = as_role(*Role), as_role(*Role)
-    first, second = client.get(path, headers=own), client.get(path, headers=own)
-    refused = client.get(path, headers=own)
+    path = f"/api/v1/users/{world.add_user()['_id']}/personal-data"
+    own = as_role(*Role)
+    first, second, refused = (client.get(path, headers=own) for _ in range(3))
     assert (refused.status_code, int(refused.headers["Retry-After"]) > 0) == (503, True)
-    assert (
-        refused.json["Message"]
-        == "You are downloading other files at the moment; please try again."
-    )
-    with client.get(path, headers=others) as answer:
+    assert "You are downloading other files at the moment" in refused.json["Message"]
+    with client.get(path, headers=as_role(*Role)) as answer:
         assert answer.status_code == 200
     first.close()
     with client.get(path, headers=own) as answer:
-        assert answer.json["User"]["Id"] == user["_id"]
+        assert answer.status_code == 200
     second.close()

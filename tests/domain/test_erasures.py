@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.privacy.domain import mask, pattern_of, texts_naming
+from app.privacy.domain import Person, mask, pattern_of, texts_naming, texts_without
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,11 @@ def test_a_name_is_masked_as_whole_words_as_the_service_compares_names(name, tex
 def test_an_address_is_masked_with_its_domain_in_unicode_and_in_ascii(stored, typed):
     names = pattern_of(texts_naming([{"Email": None, "FormerEmails": [stored]}]))
     assert mask(f"to {typed}.", names) == "to (erased)."
+
+
+def test_names_are_masked_as_keys_too():
+    names = ["Anna", "Berta"]
+    result = {"Result": {"Anna": 1, "Of annas": 5, "In": [{"berta said": 4}]}}
+    masked = {"Result": {"(erased)": 1, "Of annas": 5, "In": [{"(erased) said": 4}]}}
+    person = Person("", [], names, pattern_of(names))
+    assert texts_without(result, person, ["Result", "Other", "Result.None"]) == masked
