@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 from hypothesis import strategies as st
 
-from app.core.naming import email_key, name_key, named_document
+from app.core.naming import named_document
 from app.players import domain as players
 from app.players.domain import check_name
 from app.users import domain as users
@@ -145,19 +145,3 @@ def bag_documents(draw):
 
 
 DOCUMENTS = {"players": player_documents(), "users": user_documents(), "bags": bag_documents()}
-
-
-def worlds(min_size=2, max_size=5):
-    """Lists of documents of each kind, without duplicate keys."""
-
-    def unique(kind):
-        keys = [lambda document: document["_id"]]
-        if kind != "bags":
-            keys.append(lambda document: name_key(document["Name"]))
-        if kind == "users":
-            keys.append(lambda document: email_key(document["Email"]))
-        return st.lists(
-            DOCUMENTS[kind], min_size=min_size, max_size=max_size, unique_by=tuple(keys)
-        )
-
-    return st.fixed_dictionaries({kind: unique(kind) for kind in DOCUMENTS})

@@ -62,17 +62,11 @@ class TestRename:
         assert (entry["Operation"], entry["Subject"]["Name"]) == ("rename", "Aladric")
         assert entry["Changes"] == [{"Path": "Name", "Before": "Aladric", "After": "Bérengar"}]
 
-    def test_another_case_is_another_name_of_the_same_player(self, staff, player):
-        rename(staff, "Aladric", "ALADRIC")
-        assert staff("GET players/aladric").json["Name"] == "ALADRIC"
-
-    def test_a_name_that_another_has_is_refused(self, staff, player, world, db):
+    def test_a_name_that_cannot_be_shown_or_asked_for_or_is_taken_is_refused(
+        self, staff, player, world
+    ):
         world.add_player(Name="Berengar")
-        before = list(db.players.find())
         assert "already has this name" in rename(staff, "Aladric", "BERENGAR", 409)["Message"]
-        assert list(db.players.find()) == before
-
-    def test_a_name_that_cannot_be_shown_or_asked_for_is_refused(self, staff, player):
         for name in (
             *("", "  ", "a ", "Rank", "a/b", "..", "x" * 256, "a\tb", numbered_guid(9)),
             # What no registration takes either: twins that look alike, markup, keys and so on.
@@ -81,9 +75,10 @@ class TestRename:
             *("qm_Aladric", "QM_x", "WyIabcdefghijklmnopqrstuvwxyz", "a" * 40 + "b" * 24),
         ):
             assert "Name" in rename(staff, "Aladric", name, 400)["Errors"], name
+        assert staff("GET players/Aladric").json["Name"] == "Aladric"
 
-    def test_a_name_of_any_script_can_be_given(self, staff, player):
-        for name in ("Al", "Zoë van der Berg", "O'Neill-2", "निशा", "[GM] J. ★", "x" * 40):
+    def test_a_name_of_any_script_or_in_another_case_can_be_given(self, staff, player):
+        for name in ("ALADRIC", "Zoë van der Berg", "O'Neill-2", "निशा", "[GM] J. ★", "x" * 40):
             assert rename(staff, player["_id"], name)["Name"] == name
 
     def test_an_imported_name_stays_and_comes_back(self, staff, world):
@@ -103,9 +98,7 @@ class TestRename:
         rename(staff, "Aladric", "Berengar")
         undone = undo(staff, entries(staff, "Berengar")[0])
         assert undone["Changes"][0]["After"] == "Aladric"
-        staff("GET players/Aladric")
         redone = undo(staff, undone)
-        staff("GET players/Berengar")
         world.add_player(Name="Aladric")
         assert "already has this name" in undo(staff, redone, 409)["Message"]
         rename(staff, "Berengar", "Casimir")
@@ -144,16 +137,10 @@ class TestRename:
         rename(staff, "Aladric", "ALADRIC")
         assert former_names(db.players.find_one()) == ["Berengar"]
         for number in range(30):
-            rename(staff, player["_id"], f"Name {number}")
+            # A game that gives a character another name leaves the former one, too.
+            staff(f"PUT players/{player['_id']}", {"Name": f"Name {number}"})
         last = [f"Name {number}" for number in range(28, 8, -1)]
         assert former_names(db.players.find_one()) == last
-
-    def test_a_game_that_gives_a_character_another_name_leaves_the_former_one(
-        self, staff, player, db
-    ):
-        for body in ({"Name": "Berengar"}, {"Name": "Berengar", "Level": 7}):
-            staff(f"PUT players/{player['_id']}", body)
-        assert former_names(db.players.find_one()) == ["Aladric"]
 
     def test_an_import_keeps_the_former_names_and_adds_one(self, real_storage, real_db):
         intent = Intent("import", Origin(None, "tester", "cli"))
@@ -174,22 +161,21 @@ class TestRename:
 
 
 class TestDelete:
-    def test_it_is_gone_and_its_history_stays(self, staff, player, db):
+    def test_it_is_gone_and_its_history_stays(self, staff, player):
         assert delete(staff) == {"Id": player["_id"], "Name": "Aladric"}
         for key in ("Aladric", player["_id"]):
             staff(f"GET players/{key}", status=404)
             assert [entry["Operation"] for entry in entries(staff, key)] == ["delete-player"]
-        assert db.players.count_documents({}) == 0
         delete(staff, status=404)
 
     def test_undo_brings_it_back_as_it_was_and_undo_of_that_deletes_it_again(
         self, staff, player, db
     ):
-        delete(staff)
-        entry = undo(staff, entries(staff)[0])
+        delete_and_undo(staff)
         assert without_bookkeeping(db.players.find_one()) == without_bookkeeping(player)
         assert db.deleted_players.count_documents({}) == 0
-        assert [e["Operation"] for e in entries(staff)] == ["undo", "delete-player"]
+        entry, first = entries(staff)
+        assert [entry["Operation"], first["Operation"]] == ["undo", "delete-player"]
         for number in range(3):
             entry = undo(staff, entry)
             assert db.players.count_documents({}) == number % 2

@@ -12,8 +12,8 @@ from app.players.domain import with_changeable_maps
 from app.players.items.domain import Limits, NotEnoughItems, give, take
 from app.storage.client import Storage
 from tests.applications import service
-from tests.changes import change, entries_of, meant
-from tests.factories import guid, make_bag, make_player, numbered_guid
+from tests.changes import change, meant
+from tests.factories import guid, make_player, numbered_guid
 from tests.mongod import on_mongodb
 
 ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
@@ -60,14 +60,10 @@ def beside(db, player, apply):
     ("write", "left"),
     [
         ({"$set": {"Inventory.0.Quantity": 3}}, {"0": 5}),
-        ({"$set": {"Inventory.0.Quantity": 3.0}}, {"0": 5}),
         ({"$inc": {"Inventory.0.Quantity": -4}}, {"0": 3}),
         ({"$unset": {"Inventory.0": ""}}, {"0": 2}),
-        ({"$set": {"Inventory": {}}}, {"0": 2}),
         ({"$set": {"Inventory": None}}, {"0": 2}),
-        ({"$unset": {"Inventory": ""}}, {"0": 2}),
         ({"$unset": {"Inventory.0": ""}, "$set": {"Inventory.7": FIVE}}, {"7": 7}),
-        ({"$set": {"Inventory.0": {"ItemId": OTHER, "Quantity": 1}}}, {"2": 2}),
         ({"$set": {"Inventory.0.BagId": guid()}}, {"0": 5, "2": 2}),
         ({"$unset": {"Inventory.0.Quantity": ""}}, {"2": 2}),
     ],
@@ -84,14 +80,10 @@ def test_a_game_that_counts_no_version_makes_nothing_out_of_nothing(beside, writ
 
 
 @on_mongodb
-def test_a_game_that_takes_first_leaves_nothing_to_take(db, player, beside):
+def test_a_game_that_takes_first_or_fills_a_slot_is_respected(db, player, beside):
     with pytest.raises(NotEnoughItems, match="holds 4"):
         beside({"$inc": {"Inventory.0.Quantity": -1}}, TAKE)
     assert db.players.find_one({"_id": player["_id"]})["Inventory"]["0"]["Quantity"] == 4
-
-
-@on_mongodb
-def test_a_slot_that_a_game_fills_is_not_given_to(db, player, beside):
     rule = partial(give, itemid=guid(), quantity=2, limits=LIMITS)
     _, after = beside({"$set": {"Inventory.2": FIVE}}, rule)
     assert after["Inventory"]["2"] == FIVE
@@ -99,7 +91,7 @@ def test_a_slot_that_a_game_fills_is_not_given_to(db, player, beside):
 
 
 def test_a_map_that_is_none_any_more_is_left_to_its_writer(db, player, staff):
-    for damage in ("text", [FIVE], 5):
+    for damage in ("text", [FIVE]):
         spoil(db, player, Inventory=damage)
         gift = {"itemid": ITEM, "quantity": 1}
         refused = staff(f"POST players/{player['_id']}/items/give", gift, 409).json
@@ -111,34 +103,6 @@ def spoil(db, player, **fields):
     """Store what the validator would refuse."""
     where = {"_id": player["_id"]}
     db.players.update_one(where, {"$set": fields}, bypass_document_validation=True)
-
-
-def test_a_refusal_changes_nothing(db, player, apply):
-    with pytest.raises(NotEnoughItems):
-        apply(partial(TAKE, quantity=6), meant("take", "k", "f"))
-    assert db.players.find_one({"_id": player["_id"]}) == player
-
-
-def test_no_field_of_a_game_is_touched_by_what_changes_nothing(db, player, apply):
-    db.players.update_one({"_id": player["_id"]}, {"$set": {"Nothing": 1, "Guild": "Red"}})
-    apply(GIVE, meant("give", "k", "f"))
-    before = db.players.find_one({"_id": player["_id"]})
-    assert apply(GIVE, meant("give", "k", "f")).replayed
-    with pytest.raises(NotEnoughItems):
-        apply(partial(TAKE, quantity=100), meant("take"))
-    assert db.players.find_one({"_id": player["_id"]}) == before
-
-
-def test_a_game_that_overwrites_a_player_makes_nobody_forget_a_key(db, player, apply):
-    """It puts back a copy, with the Version of then: the entry stays."""
-    apply(GIVE, meant("give", "first", "f"))
-    apply(GIVE, meant("give", "second", "f"))
-    db.players.replace_one({"_id": player["_id"]}, player)
-    assert apply(GIVE, meant("give", "first", "f")).replayed
-    assert db.players.find_one() == player
-    assert [apply(GIVE, meant("give", "third", "f")).replayed for _ in range(2)] == [False, True]
-    keys = [entry["IdempotencyKey"] for entry in entries_of(db, player)]
-    assert keys == ["first", "second", "third"]
 
 
 ODD_SLOTS = {
@@ -186,38 +150,27 @@ def odd_player(world, db):
     return player
 
 
-def test_whatever_a_game_stores_no_change_and_no_read_is_a_500(odd_player, world, db, staff):
-    base = f"players/{odd_player['_id']}"
-    for path in ("", "/items", "/items/inventory", "/items/bank", "/spells"):
-        staff(f"GET {base}{path}")
+def test_whatever_a_game_stores_no_change_is_a_500(odd_player, db, staff):
     for has_key, (path, body, status) in product((False, True), CHANGES):
-        db.players.delete_one({"_id": odd_player["_id"]})
-        db.players.insert_one(odd_player)
+        db.players.replace_one({"_id": odd_player["_id"]}, odd_player)
         spoil(db, odd_player, **ODD)
         key = {"Idempotency_Key": f"{path} {status}"} if has_key else {}
-        staff(f"POST {base}/{path}", body, status, **key)
+        staff(f"POST players/{odd_player['_id']}/{path}", body, status, **key)
 
 
-def test_no_count_that_a_game_stores_is_a_500(world, db, staff):
-    values = (2**63 - 1, -5, 1e300, float("inf"), "7")
-    for value in values:
+def test_no_count_and_no_map_that_is_none_is_a_500(world, db, staff):
+    for version in (2**63 - 1, -5, 1e300, float("inf"), "7"):
         player = world.add_player()
-        spoil(db, player, Version=value)
+        spoil(db, player, Version=version)
         path = f"POST players/{player['_id']}/items/give"
         for key in ("a", "a", "b"):
             given = staff(path, {"itemid": ITEM, "quantity": 1}, Idempotency_Key=key)
         assert given.json["quantity"]["total"] == 2
-
-
-def test_no_map_that_is_none_is_a_500(world, db, staff):
     names = ("Inventory", "Bank", "Spells", "Variables")
-    for name, value in product(names, (None, "text", [], 5)):
+    for name, value in product(names, (None, "text", [])):
         player = world.add_player()
         spoil(db, player, **{name: value})
-        base = f"players/{player['_id']}"
-        for path in ("", "/items", "/spells", "/variables"):
-            staff(f"GET {base}{path}")
-        change_all(staff, base)
+        change_all(staff, f"players/{player['_id']}")
 
 
 def change_all(staff, base):
@@ -243,13 +196,6 @@ def test_no_text_that_is_none_is_a_500(db, staff):
         change_all(staff, base)
         staff(f"DELETE {base}")
         assert db.players.find_one({"_id": player["_id"]}, ["_id"]) is None
-
-
-def test_no_bag_is_a_500(db, staff):
-    for odd in ({"Slots": None}, {"Slots": []}, {"SlotCount": None}, {"SlotCount": 3.0}):
-        bag = {**make_bag({"0": FIVE}), **odd}
-        db.bags.insert_one(bag, bypass_document_validation=True)
-        assert type(staff(f"GET players/bag/{bag['_id']}").json["SlotCount"]) is int
 
 
 def test_slots_that_are_not_to_be_understood_are_left_alone(odd_player, db, staff):

@@ -3,7 +3,7 @@
 import pytest
 
 from app.catalogue.domain import TYPES
-from tests.factories import guid, numbered_guid
+from tests.factories import numbered_guid
 
 OBJECTS = "/api/v1/gameobjects"
 
@@ -32,14 +32,11 @@ def potions(world):
 
 
 def test_an_object_is_served_with_all_that_the_game_stores_on_it(get, world):
-    sword = world.add_object(Name="Sword", Price=12, Stats={"Attack": [1, 2]}, Id=guid())
-    assert get(f"/item/{sword['_id'].upper()}").json == {
-        "Id": sword["_id"],
-        "Type": "item",
-        "Name": "Sword",
-        "Price": 12,
-        "Stats": {"Attack": [1, 2]},
-    }
+    sword = world.add_object(Name="Sword", Price=12, Stats={"Attack": [1, 2]})
+    world.db.objects.update_one({"_id": sword["_id"]}, {"$set": {"Id": "hides nothing"}})
+    about = {"Name": "Sword", "Price": 12, "Stats": {"Attack": [1, 2]}}
+    served = get(f"/item/{sword['_id'].upper()}").json
+    assert served == {"Id": sword["_id"], "Type": "item", **about}
 
 
 def test_a_list_by_page_numbers_has_each_object_under_its_id_by_name(post, potions):
@@ -55,29 +52,22 @@ def test_a_list_by_page_numbers_has_each_object_under_its_id_by_name(post, potio
     assert post("/item", page=7).json["entries"] == []
 
 
-def test_a_list_without_a_body_is_the_first_page(client, as_role, potions):
-    answer = client.post(f"{OBJECTS}/item?pageSize=5000", headers=as_role())
-    assert answer.json["count"] == 5
-
-
-def walk(get, **query):
-    found, after = [], ""
-    while after is not None:
-        assert len(found) <= 10
-        page = get("/item", after=after, **query).json
-        assert len(page["Values"]) <= query["pageSize"]
-        found += page["Values"]
-        after = page["Next"]
-    return [(record["Name"], record["Price"]) for record in found]
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 100])
+@pytest.mark.parametrize("size", [1, 2, 100])
 def test_a_walk_meets_each_object_once_by_name(get, potions, size):
-    names = [("Arrow", 2), ("health potion", 1), ("Mana Potion", 0), ("Potion", 3), ("Potion", 4)]
-    assert walk(get, pageSize=size) == names
-    assert walk(get, pageSize=size, search="POTI") == names[1:]
-    assert walk(get, pageSize=size, search="lth p") == [("health potion", 1)]
-    assert walk(get, pageSize=size, search="nothing") == []
+    for search, expected in (
+        (None, ["Arrow", "health potion", "Mana Potion", "Potion", "Potion"]),
+        ("POTI", ["health potion", "Mana Potion", "Potion", "Potion"]),
+        ("lth p", ["health potion"]),
+        ("nothing", []),
+    ):
+        found, after = [], ""
+        while after is not None and len(found) < 9:
+            query = {"search": search} if search else {}
+            page = get("/item", pageSize=size, after=after, **query).json
+            assert len(page["Values"]) <= size
+            found, after = [*found, *page["Values"]], page["Next"]
+        assert [record["Name"] for record in found] == expected
+        assert len({record["Id"] for record in found}) == len(expected)
 
 
 def test_the_names_of_all_objects_of_a_type_are_one_answer(get, potions):
@@ -85,18 +75,16 @@ def test_the_names_of_all_objects_of_a_type_are_one_answer(get, potions):
     assert get("/quest/names").json == {}
 
 
-@pytest.mark.parametrize("type_", TYPES)
-def test_every_type_is_known_in_any_case(get, post, type_):
-    assert post(f"/{type_.upper()}").json["entries"] == []
-    assert get(f"/{type_}").json == {"Values": [], "Next": None}
-
-
-@pytest.mark.parametrize("path", ["/weapon", "/weapon/names", f"/weapon/{numbered_guid(9)}"])
-def test_an_unknown_type_is_a_404_that_names_the_known_ones(get, path):
-    answer = get(path)
-    assert answer.status_code == 404
-    assert answer.json["Message"].startswith("There is no object type 'weapon'; the types are ")
-    assert all(type_ in answer.json["Message"] for type_ in TYPES)
+def test_every_type_is_known_in_any_case_and_no_other(get, post):
+    for type_ in TYPES:
+        assert post(f"/{type_.upper()}").json["entries"] == []
+        assert get(f"/{type_}").json == {"Values": [], "Next": None}
+    for path in ("/weapon", "/weapon/names", f"/weapon/{numbered_guid(9)}"):
+        answer = get(path)
+        assert answer.status_code == 404
+        message = answer.json["Message"]
+        assert message.startswith("There is no object type 'weapon'; the types are ")
+        assert all(type_ in message for type_ in TYPES)
 
 
 def test_an_object_of_another_type_is_not_found(get, potions):
@@ -111,9 +99,3 @@ def test_the_clock_of_the_game_is_served_where_there_is_one(get, post, world):
     clock = world.add_object(Type="time", Name="Time", Hour=14)
     assert get("/time").json == {"Id": clock["_id"], "Type": "time", "Name": "Time", "Hour": 14}
     assert post("/time").status_code == 405
-
-
-def test_a_game_that_stores_a_field_named_id_hides_nothing(get, world):
-    sword = world.add_object(Name="Sword")
-    world.db.objects.update_one({"_id": sword["_id"]}, {"$set": {"Id": "other"}})
-    assert get(f"/item/{sword['_id']}").json["Id"] == sword["_id"]

@@ -28,17 +28,12 @@ def hosting(text, port):
             self.end_headers()
             self.wfile.write(text.encode())
 
-        def log_message(self, *_):
-            pass
-
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        try:
-            yield f"http://127.0.0.1:{port}/"
-        finally:
-            server.shutdown()
-            thread.join()
+        yield f"http://127.0.0.1:{port}/"
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture
