@@ -79,21 +79,6 @@ def test_what_has_ended_or_is_somebody_elses_is_a_404(sign_in, manager, listed, 
     assert manager("DELETE Alice/x", status=400).json["Errors"] == {"id": ["Must be a guid."]}
 
 
-def test_a_walk_meets_each_sign_in_once_and_the_last_to_end_first(tokens, manager, alice, db):
-    chains = [tokens.issue(alice["_id"], 0).chain for _ in range(9)]
-    # Three end at the same time.
-    same = {"ExpiresAt": datetime.now(timezone.utc) + timedelta(days=3)}
-    db.refresh_tokens.update_many({"Chain": {"$in": chains[:3]}}, {"$set": same})
-    seen, page = [], {"Next": ""}
-    while page["Next"] is not None:
-        page = manager(f"GET Alice?pageSize=2&after={page['Next']}").json
-        seen += page["Values"]
-    ends = [moment(sign_in["ExpiresAt"]) for sign_in in seen]
-    assert ends == sorted(ends, reverse=True)
-    ids = [sign_in["Id"] for sign_in in seen]
-    assert (sorted(ids), set(ids[-3:])) == (sorted(chains), set(chains[:3]))
-
-
 def test_what_has_expired_or_is_void_is_not_listed_and_cannot_be_ended(
     tokens, manager, listed, alice, db
 ):

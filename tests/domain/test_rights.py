@@ -44,9 +44,7 @@ def test_a_role_never_counts_without_what_it_rests_on_and_no_flag_of_the_game_do
 
 
 def test_every_permission_has_words_and_a_role():
-    for permission in Permission:
-        assert permission.about.endswith(".")
-        assert permission.role in Role
+    assert all(one.about.endswith(".") and one.role in Role for one in Permission)
 
 
 def test_power_stands_for_sets_that_grow():
