@@ -249,11 +249,6 @@ def test_a_provider_that_is_down_leaves_the_way_with_a_password(browser, anna, p
     sign_in(browser)
 
 
-def test_a_provider_that_is_not_listening_is_down(app, browser):
-    configure(app, OPENID_ISSUER="http://localhost:9")
-    assert DOWN in page_of(browser.get("/sign-in/company"))
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

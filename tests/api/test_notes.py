@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.users.notes import MOST_NOTES, NotePageSchema
+from app.users.notes import NotePageSchema
 from tests.factories import NOW, guid, numbered_guid, sha256
 
 TEXT = "Asked twice for the same sword;\n\tsee ticket 4711."
@@ -57,13 +57,6 @@ def test_a_walk_meets_each_note_once_whatever_is_written_meanwhile(post, get, st
         page = get(f"notes?pageSize=3&after={page['Next']}")
         seen += page["Values"]
     assert [note["Id"] for note in seen] == [*map(numbered_guid, (8, 7, 6, 5, 4, 3, 2, 1, 0, 9))]
-
-
-def test_there_is_room_for_a_hundred_notes(post, get, store):
-    store({numbered_guid(number): stored_note() for number in range(MOST_NOTES - 1)})
-    post()
-    assert post(status=409)["Message"] == "There are already 100 notes, the maximum."
-    assert len(get("notes?pageSize=100")["Values"]) == MOST_NOTES
 
 
 def test_a_text_is_kept_as_it_is_unless_it_has_control_characters_or_none_that_show(staff, player):

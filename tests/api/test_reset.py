@@ -2,8 +2,6 @@
 
 import os
 import re
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -77,22 +75,19 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "new"), CHANGES)
-def test_a_change_by_other_means_voids_the_code_even_on_its_way(
+def test_a_change_by_other_means_voids_a_code_that_is_on_its_way(
     app, site, staff, redeem, codes, monkeypatch, change, new
 ):
-    site(ASK)
-    staff(change, {"new": new})
-    redeem(codes()[0], 403)
     mailer = service(app, Mailer)
     send = mailer.send_code
 
     def slowly(*args):
         send(*args)
-        staff(change, {"new": new.replace("other", "another")})
+        staff(change, {"new": new})
 
     monkeypatch.setattr(mailer, "send_code", slowly)
     site(ASK, status=409)
-    redeem(codes()[1], 403)
+    redeem(codes()[0], 403)
 
 
 def test_only_managers_see_the_code(site, staff, codes, pass_time):
@@ -178,12 +173,3 @@ def test_a_mail_that_no_server_took_does_not_count(site, data_dir):
     (data_dir / "outbox").unlink()
     for status in [200] * 5 + [429]:
         site(ASK, status=status)
-
-
-def test_mails_at_once_are_counted_exactly(site, mails):
-    with ThreadPoolExecutor(6) as pool:
-        answers = pool.map(lambda _: site(ASK, status=None), range(12))
-    statuses = Counter(answer.status_code for answer in answers)
-    assert len(mails()) == 5
-    assert statuses.keys() <= {200, 429, 503}
-    assert statuses[429] == 7
