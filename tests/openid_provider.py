@@ -62,8 +62,8 @@ class Provider:
         vars(self).update(changed)
 
     def settings(self):
-        names = {"OPENID_ISSUER": self.issuer, "OPENID_CLIENT_ID": CLIENT_ID}
-        return {**names, "OPENID_CLIENT_SECRET": CLIENT_SECRET}
+        own = {"OPENID_ISSUER": self.issuer, "OPENID_CLIENT_ID": CLIENT_ID}
+        return {**own, "OPENID_CLIENT_SECRET": CLIENT_SECRET}
 
     def discovery(self):
         urls = {f"{name}_endpoint": f"{self.issuer}/{path}" for name, path in ENDPOINTS.items()}

@@ -32,7 +32,6 @@ REQUESTS = [
     ("POST", "/password/reset", {"code": "ABCDEFGH", "new": PASSWORD}),
     ("POST", "/manage/email/change", {"new": f"{guid()[:8]}@example.com"}),
     ("POST", "/manage/password/change", {"new": PASSWORD}),
-    ("GET", "", None),
     ("DELETE", "/api/oauth/token/Odd", None),
     ("POST", "/erase", {"Confirm": "Odd"}),
 ]

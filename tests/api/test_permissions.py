@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import config
 from app.core.permissions import INCLUDED, SHIPPED, Permission
 from app.users.passwords import Passwords
 from tests import tiers
@@ -31,9 +30,9 @@ BEYOND = {
 
 
 @pytest.fixture
-def settings(data_dir):
-    """Permissions are no matter of the database, so the quick one does; mails go to a folder."""
-    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(data_dir))
+def backend_uri():
+    """Permissions are no matter of the database, so the quick one does."""
+    return "mongomock://localhost"
 
 
 @pytest.fixture
