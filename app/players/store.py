@@ -353,7 +353,8 @@ class Players(NamedDocuments):
         return lambda player: rule(with_changeable_maps(player))
 
     def present(self, document: Document) -> Document:
-        return public_player(document, self.online_since())
+        # The clock is read only where it decides: a page has many players.
+        return public_player(document, self.online_since() if document.get("Online") else None)
 
 
 def _identity(player: Document) -> Identity:
