@@ -61,11 +61,11 @@ def with_key(client, world):
 
 @pytest.fixture
 def sign_in(client):
-    """Return a way to ask for tokens with a password."""
+    """Return a way to ask for tokens with a password, by a form as the RFC wants it."""
 
     def sign_in(name="Alice", password="secret", address="127.0.0.1", **more):
-        body = {"grant_type": "password", "username": name, "password": sha256(password), **more}
-        return client.post(TOKEN, json=body, environ_base={"REMOTE_ADDR": address})
+        form = {"grant_type": "password", "username": name, "password": sha256(password), **more}
+        return client.post(TOKEN, data=form, environ_base={"REMOTE_ADDR": address})
 
     return sign_in
 

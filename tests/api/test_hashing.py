@@ -84,8 +84,9 @@ def test_what_is_remembered_ends_with_the_password(caller_of, sign_in, alice, li
 
 
 @contextmanager
-def busy(limit, count=PLACES + LINE):
-    """Have so many requests at work or in the line, until the block ends."""
+def busy(limit):
+    """Have all places taken and the line full, until the block ends."""
+    count = PLACES + LINE
     leave, came = threading.Event(), threading.Semaphore(0)
 
     def request():

@@ -129,10 +129,9 @@ def test_a_mail_that_fails_does_not_undo_the_reset_and_is_told(
 
 
 def test_it_is_reset_by_peers_alone_and_neither_by_its_owner_nor_by_a_key(
-    caller_of, with_key, staff, world, db, alice, factor
+    person, with_key, staff, db, alice, factor
 ):
-    db.roles.insert_one(make_role("lead", "users.read", "staff.manage"))
-    lead = caller_of(world.add_user(Roles=["lead"]))
+    lead = person("Lead", ["users.read", "staff.manage"])
     lead(RESET, status=403)
     with_key()(RESET, status=403)
     db.users.update_one({"_id": alice["_id"]}, {"$set": {"Power.Api": False}})
