@@ -147,7 +147,7 @@ chaos: .venv/test.stamp ## Inject faults under load, for hours (WRITES=2000 STOR
 	@$(BIN)/python -m tests.system.chaos --writes $(WRITES) --storms $(STORMS) --only '$(ONLY)'
 
 fuzz: .venv/test.stamp ## Try every operation with schemathesis (EXAMPLES=9 for a short run)
-	@$(BIN)/python -m tests.system.fuzz $(EXAMPLES)
+	$(PYTEST) tests/api/test_hostile.py -k document --examples $(EXAMPLES)
 
 screenshots: .venv/test.stamp ## Retake the screenshots in docs/console, with Chromium
 	@$(BIN)/python -m tests.system.screenshots

@@ -26,11 +26,7 @@ from tests.callers import Caller
 from tests.factories import World
 from tests.hooks import pytest_collection_finish, pytest_sessionfinish  # noqa: F401 (hooks)
 from tests.ports import free_port
-from tests.tiers import (  # noqa: F401 (hooks)
-    pytest_addoption,
-    pytest_collection,
-    pytest_runtest_protocol,
-)
+from tests.tiers import pytest_addoption  # noqa: F401 (hook)
 
 PATIENCE_SECONDS = 60.0
 

@@ -3,9 +3,6 @@
 Both run the same tests. tests/README.rst lists what only the second one notices.
 """
 
-from contextlib import contextmanager
-
-import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -22,6 +19,7 @@ hypothesis_settings.load_profile("some")
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="try every value of every table")
+    parser.addoption("--examples", type=int, help="make so many random requests (test_hostile.py)")
 
 
 def pytest_configure(config):
@@ -39,50 +37,6 @@ def select(config, items):
     left_out = [item for item in items if item.get_closest_marker("everything")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("everything")]
-
-
-# Coverage is measured in the run of all tests. Before Python 3.14 it doubles the CPU time of a
-# test. So it leaves out programs, which run in processes of their own, and tests that run the same
-# lines many times: tables, properties, races and walks. Other tests run those lines as well.
-MEASURED = ("tests/api/", "tests/domain/")
-REPEATED = {
-    *("after", "batch_background", "batch_splits", "console_doors", "deep_pages", "doors"),
-    *("foreign_writers", "hidden_words", "hostile", "items", "laws", "metrics"),
-    *("odd_accounts", "players_and_items", "records", "samples", "world"),
-}
-
-
-def is_measured(item):
-    name = item.path.stem.removeprefix("test_")
-    return item.nodeid.startswith(MEASURED) and name not in REPEATED
-
-
-@contextmanager
-def without_coverage(config, when=True):
-    """Pause coverage, if it is measured; pytest-cov's own mark would not pause it for fixtures."""
-    plugin = config.pluginmanager.get_plugin("_cov")
-    controller = plugin.cov_controller if plugin and when else None
-    is_paused = bool(controller and controller.started)
-    if is_paused:
-        controller.pause()
-    try:
-        yield
-    finally:
-        if is_paused:
-            controller.resume()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session):
-    """Leave out what test files run while they are imported; tests/conftest.py imports app."""
-    with without_coverage(session.config):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item):
-    with without_coverage(item.config, not is_measured(item)):
-        return (yield)
 
 
 def some(values, count=3):

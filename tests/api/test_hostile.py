@@ -1,8 +1,18 @@
-"""The table of hostile requests, on a real MongoDB, whose operators many of them are about."""
+"""Wrong requests are refused in a sentence and change nothing, whoever makes them up.
 
+schemathesis makes most of them from the OpenAPI document, and judges the answers by it; the tables
+have what it cannot think of. ``make fuzz`` runs the same with more examples.
+"""
+
+import gzip
+import json
 from datetime import datetime, timezone
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
 
 import config
 from app import create_app
@@ -27,12 +37,11 @@ from tests.factories import (
     with_keys,
 )
 from tests.game import make_action, playing
-from tests.hostile import FORGED, all_rows
-from tests.openapi_document import OPERATIONS
+from tests.openapi_document import OPERATIONS, SPEC
 
-# What is only counted is not looked at: refusing is what these are for.
-KEPT = ["players", "users", "bags", "objects", "refresh_tokens", "actions"]
-KEPT += ["batches", "batch_rows"]
+FORGED = "evil.example"
+# What refusals only count, such as attempts, may change.
+KEPT = ["players", "users", "bags", "objects", "refresh_tokens", "actions", "batches", "batch_rows"]
 
 
 @pytest.fixture(scope="module")
@@ -40,158 +49,267 @@ def app(request, mongodb_uri):
     """The application on a database of its own, with what the documented examples are about."""
     settings = config.load(
         {"QM_ENV": "testing"},
-        MONGODB_URI=mongodb_uri,
-        MONGODB_DATABASE="hostile",
-        ACCOUNT_FAILURES=10**6,
-        ADDRESS_FAILURES=10**6,
+        **{"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "hostile"},
+        **{"ACCOUNT_FAILURES": 10**6, "ADDRESS_FAILURES": 10**6},
         # Who the caller is, is looked up once: it is the same one in all of them.
         AUTH_CACHE_SECONDS=3600.0,
-        LENIENT_BODIES=request.param == "lenient",
+        LENIENT_BODIES=getattr(request, "param", "strict") == "lenient",
     )
     app = create_app(settings)
     storage = service(app, Storage)
     init_database(storage.db, COLLECTIONS)
-    fill(storage.db, service(app, Passwords))
-    yield app
+    fill(storage.db, service(app, Passwords).hash(DemoWorld.PASSWORD))
+    with playing(storage.db):
+        yield app
     storage.client.drop_database("hostile")
     storage.close()
 
 
-def fill(db, passwords):
-    hashed = passwords.hash(DemoWorld.PASSWORD)
+def fill(db, hashed):
     demo = DemoWorld(100, datetime.now(timezone.utc), hashed)
-    player = next(p for p in demo.players(500) if p["_id"] == examples.PLAYER_ID)
+    player = next(one for one in demo.players(500) if one["_id"] == examples.PLAYER_ID)
     db.players.insert_one(player)
     db.history.insert_one(make_entry(player, _id=examples.ENTRY))
-    db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
+    db.users.insert_one(next(one for one in demo.users() if one["_id"] == examples.USER_ID))
+    db.users.insert_one(make_user(hashed, roles=(Role.API,), Name="demo"))
+    db.bags.insert_one(next(one for one in demo.bags(500) if one["_id"] == examples.BAG))
     db.objects.insert_many(catalogue.objects())
     db.guilds.insert_many(demo.guilds(500))
     db.approvals.insert_one(make_approval(player, make_user(), _id=examples.BATCH))
     db.actions.insert_one(make_action(_id=examples.ACTION))
     add_batch(db, examples.BATCH, player)
-    db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))
 
 
 @pytest.fixture(scope="module")
-def world(app):
+def caller(app):
+    """The headers of somebody who may do everything."""
     world = World(app)
-    world.add_user("demo", roles=(Role.API,), Name="demo")
-    return world
-
-
-@pytest.fixture(scope="module")
-def caller(world):
     key = {examples.KEY_ID: make_key(new_secret())}
     user = with_keys(make_user(roles=Role, Roles=["senior-support"]), **key)
     world.db.users.insert_one(user)
     return world.headers(user=user)
 
 
-class Watch:
-    """Tells whether the database has changed since it was last asked."""
+@pytest.fixture
+def check(app):
+    """Return a check of answers: a refusal is a short sentence, and has changed nothing."""
+    db = service(app, Storage).db
 
-    def __init__(self, db):
-        self._db = db
-        self._seen = self._hashes()
+    def stored():
+        return db.command("dbHash", collections=KEPT)["collections"]
 
-    def _hashes(self):
-        return self._db.command("dbHash", collections=KEPT)["collections"]
+    before = stored()
 
-    def sees_no_change(self):
-        before, self._seen = self._seen, self._hashes()
-        return self._seen == before
+    def check(status, text, about):
+        nonlocal before
+        # An erasure that is asked for twice may have to wait.
+        assert status < 500 or (status == 503 and "eras" in text.lower()), (about, text)
+        assert FORGED not in text, about
+        if status >= 400:
+            assert json.loads(text)["Message"].endswith((".", "?")), (about, text)
+            assert len(text) < 10_000, about
+            assert stored() == before, (about, text)
+        else:
+            before = stored()
+
+    return check
+
+
+@pytest.fixture
+def send(app, caller, check):
+    """Return a function that sends a request, and checks and returns its answer."""
+
+    def send(method, path, data=None, content_type="application/json", **headers):
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        body = {} if data is None else {"data": data, "content_type": content_type}
+        ask = {"method": method.upper(), "headers": {**caller, **named}, **body}
+        answer = app.test_client().open(path, **ask)
+        check(answer.status_code, answer.text, (method, path, str(data)[:300], headers))
+        return answer
+
+    return send
 
 
 @pytest.fixture(scope="module")
-def watch(world, caller):
-    return Watch(world.db)
+def strategies(app):
+    """Return a maker of strategies, for requests of an operation that are right or wrong."""
+    # To import it takes seconds, which every process that collects tests would need.
+    import schemathesis
+    from schemathesis.config import SchemathesisConfig
+    from schemathesis.generation import GenerationMode
+
+    settings = SchemathesisConfig.from_path(Path(__file__).with_name("schemathesis.toml"))
+    schema = schemathesis.openapi.from_wsgi("/api/openapi.json", app, config=settings)
+    operations = [result.ok() for result in schema.get_all_operations()]
+    described = {one.definition.raw["operationId"]: one for one in operations}
+    return lambda name, mode: described[name].as_strategy(generation_mode=GenerationMode(mode))
 
 
-def send(app, caller, row):
-    options = {"data": row.body, "content_type": row.type} if row.type else {}
-    headers = {**caller, **row.headers}
-    return app.test_client().open(row.path, method=row.method, headers=headers, **options)
-
-
-def names_field(refusal, field):
-    """Tell whether a refusal names a field, or a part of it, in its sentence and in its errors."""
-    named = [name for name in refusal.get("Errors", ()) if f"{name}.".startswith(f"{field}.")]
-    return any(f"'{name}'" in refusal["Message"] for name in named)
-
-
-def faults(app, caller, row):
-    """Send a hostile request, and return what is wrong with its answer."""
-    answer = send(app, caller, row)
-    if answer.status_code != row.status:
-        return [f"{row.name}: {answer.status_code}, not {row.status}: {answer.text[:500]}"]
-    is_refused = row.status >= 400
-    wrong = {
-        "believes a forged name": FORGED in answer.text + str(answer.headers),
-        "no sentence": is_refused and not answer.json["Message"].endswith((".", "?")),
-        "a long answer": is_refused and len(answer.data) >= 10_000,
-        "does not name its field": row.field is not None
-        and not names_field(answer.json, row.field),
-        "finds another number": row.count is not None and len(answer.json["Values"]) != row.count,
-    }
-    return [f"{row.name}: {fault}: {answer.text[:500]}" for fault, is_so in wrong.items() if is_so]
-
-
-def may_change(row):
-    return row.status == 200 and row.method in ("POST", "PUT")
-
-
-STEP = 12
-
-
-def chosen(operation):
-    """Return the rows of an operation, or in short a twelfth of them.
-
-    Each operation begins elsewhere, so that every field still meets some values, and every value
-    some fields. What only one operation takes is tried whole.
-    """
-    rows = [row for row in all_rows() if row.operation == operation]
-    if tiers.is_everything:
-        return rows
-    begin = sorted(OPERATIONS).index(operation) % STEP
-    own = [row for row in rows if row.name.split()[1] in ("form", "file", "doubled,")]
-    return [*own, *(row for row in rows[begin::STEP] if row not in own)]
-
-
-@pytest.mark.parametrize("app", ["strict"], indirect=True)
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
-def test_hostile_requests_are_refused_in_a_sentence_or_taken_as_harmless(
-    app, caller, watch, operation
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("mode", ["negative", "positive"])
+def test_answers_are_those_of_the_document(
+    caller, check, strategies, pytestconfig, operation, mode
 ):
-    rows = chosen(operation)
-    harmless = [row for row in rows if not may_change(row)]
-    watch.sees_no_change()  # what was taken before does not matter
-    found = [fault for row in harmless for fault in faults(app, caller, row)]
-    if not watch.sees_no_change():
-        found.append(f"one of the {len(harmless)} that must change nothing changes the database")
-    for row in filter(may_change, rows):
-        found += faults(app, caller, row)
-    assert found == []
+    few = 20 if tiers.is_everything else 3
+    many = pytestconfig.getoption("--examples")
+
+    @hypothesis_settings(
+        max_examples=many or few,
+        derandomize=not many,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategies(operation, mode))
+    def ask(case):
+        answer = case.call(headers=caller)
+        check(answer.status_code, answer.text, case.as_curl_command())
+        case.validate_response(answer, headers=caller)
+
+    ask()
 
 
-@pytest.mark.parametrize("app", ["lenient"], indirect=True)
-def test_no_hostile_body_breaks_a_lenient_service(app, caller):
-    """What is taken differs there; that it does no harm does not."""
-    # The same code reads them as in the test above, which sends all of them.
-    hostile = tiers.some([row for row in all_rows() if row.type], 250)[
-        :: 3 if tiers.is_everything else 1
-    ]
-    with playing(service(app, Storage).db):
-        answers = [(row, send(app, caller, row).status_code) for row in hostile]
-    # Somebody whose erasure is taken has to settle.
-    settling = ("eraseUser", 503)
-    broken = [
-        r.name for r, status in answers if status >= 500 and (r.operation, status) != settling
-    ]
-    assert broken == []
+# Operators, paths of fields, injections, and letters that take long to compare.
+TEXTS = [
+    *("$ne", "$where", "a.b", "a.$.b", "__proto__", "a\0b", "\0", "' || '1'=='1", "{$ne:1}"),
+    *("\r\nBcc: all@example.com", "\x1b[2J", "\u202e\u2066", "{{7*7}}", "x" * 100_000),
+    # Joined to their letter by somebody who is not careful, these take seconds.
+    "a" + "\u0301\u0323" * 50_000,
+]
+# As they stand in a body, JSON or not.
+VALUES = [
+    *('{"$ne": null}', '{"$gt": ""}', '{"$where": "sleep(9999)"}', '{"$regex": "^"}', "null"),
+    *('["$ne"]', '{"__proto__": {"Api": true}}', '{"a.b": 1}', '"\\ud800"', "1e999", "1.5", "NaN"),
+    *("-Infinity", "0x10", "01", "9" * 400, "-9223372036854775809", "9223372036854775808"),
+    *map(json.dumps, TEXTS),
+]
+UNKNOWN = ["$where", "$set", "a.b", "a\0", "__proto__", "", "_id", "Version", "PasswordHash"]
+# As they stand in a path; the last are no UTF-8, or longer than any name.
+SEGMENTS = [
+    *(quote(text, safe="") for text in TEXTS if len(text) < 100),
+    *('{"$ne":null}', "[$ne]", "..", ".", "%2524ne", "%EF%BC%84ne", "-1", "9" * 5000),
+    *("%FF", "%C0%AE%C0%AE", "%ED%A0%80", "x" * 5000),
+]
+FILTERS = ["$ne", "", "%00", "1e2", "-1", "%D9%A1", ".*.*", "(((((", "[" * 4_000, "%FF.%FF"]
 
 
-def test_the_table_is_as_long_as_it_says():
-    rows = all_rows()
-    assert len(rows) > 2900
-    assert len({row.name for row in rows}) == len(rows)
-    assert {row.operation for row in rows} == {*OPERATIONS}
+def with_body():
+    """Yield each operation that has a body: its name, method, path, example and fields."""
+    for name, (path, method, operation) in OPERATIONS.items():
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            schema = content["schema"]["$ref"].rpartition("/")[2]
+            fields = SPEC["components"]["schemas"][schema]["properties"]
+            yield name, method, path_of(path, operation), content["example"], fields
+            break
+
+
+def path_of(path, operation, **parts):
+    known = {p["name"]: p["example"] for p in operation["parameters"] if p["in"] == "path"}
+    return path.format(**{**known, **parts})
+
+
+def few(values, number, count=3):
+    """Return all of the values, or in short a few, others for each number."""
+    return values if tiers.is_everything else [*values, *values][number % len(values) :][:count]
+
+
+@pytest.mark.parametrize("app", ["strict", "lenient"], indirect=True)
+def test_no_value_in_a_body_does_harm(send, app):
+    number = 0
+    for name, method, path, example, fields in with_body():
+        for field in fields:
+            number += 3
+            for value in few(VALUES, number):
+                body = json.dumps({**example, field: "@@"}).replace('"@@"', value)
+                send(method, path, body)
+        for key in few(UNKNOWN, number, 1) if name not in ("createToken", "savePlayer") else ():
+            answer = send(method, path, json.dumps({**example, key: {"$ne": 1}}))
+            # A lenient service ignores what it does not know.
+            assert answer.status_code == 400 or app.config["LENIENT_BODIES"], (name, key)
+            assert (
+                answer.status_code != 400
+                or f"'{key}'" in answer.json["Message"]
+                or not key.isalpha()
+            ), answer.text
+
+
+def test_no_text_in_a_path_or_a_query_does_harm(send):
+    for number, (path, method, operation) in enumerate(OPERATIONS.values()):
+        for parameter in operation["parameters"]:
+            name, where = parameter["name"], parameter["in"]
+            for text in few(SEGMENTS, number) if where == "path" else ():
+                answer = send(method, path_of(path, operation, **{name: text}))
+                assert answer.status_code in (400, 404, 405), (path, text)
+            for text in few(FILTERS, number, 2) if where == "query" and method == "get" else ():
+                at = f"{path_of(path, operation)}?{name}"
+                send(method, f"{at}={text}")
+                answer = send(method, f"{at}[$ne]={text}")
+                assert answer.status_code in (200, 404), (at, answer.text)
+
+
+def test_no_header_makes_another_request_of_it(send):
+    path = f"/api/v1/players/{examples.PLAYER}"
+    for name in ("X_HTTP_Method_Override", "X_HTTP_Method", "X_Method_Override"):
+        assert send("GET", f"{path}?_method=DELETE", **{name: "DELETE"}).status_code == 200
+        assert send("PATCH", path, **{name: "DELETE"}).status_code == 405
+    for name in ("Host", "X_Forwarded_Host", "X_Host", "X_Forwarded_Server", "X_Original_URL"):
+        for at in (path, "/api/docs", "/", "/api/openapi.json"):
+            answer = send("GET", at, **{name: FORGED, "Accept": "text/html"})
+            assert FORGED not in str(answer.headers), (at, name)
+
+
+def deep(begin):
+    return begin * 100_000
+
+
+GIVE, TOKEN = f"/api/v1/players/{examples.PLAYER}/items/give", "/api/oauth/token"
+VARIABLE = f"/api/v1/players/{examples.PLAYER}/variables/{examples.VARIABLE}"
+FORM, CSV = "application/x-www-form-urlencoded", "text/csv"
+HEAD = b"Player,Operation,ItemId,Quantity\n"
+ROW = HEAD + f"{examples.PLAYER},give,{examples.ITEM},1\n".encode()
+# Many of a kind that are answered alike: where to, of what type, the status, and the bodies.
+BODIES = [
+    (GIVE, "application/json", 400, [deep(b"["), deep(b'{"a":'), b'{"a":"\xff"}', b"NaN", b"null"]),
+    (GIVE, "application/json", 400, [b"\xff\xfe{\0}\0", b"{}{}", b"{'a':1}", b"\xef\xbb\xbf{}"]),
+    (GIVE, "application/json", 400, [b'"$ne"', b"[]", b"\0", b" ", b"\x0b", b'{"a":1']),
+    (GIVE, "application/json", 400, [gzip.compress(b"{}", mtime=0)]),
+    *(
+        (GIVE, kind, 415, [b"{}"])
+        for kind in ("text/plain", "text/xml", "json", "application/jsonp")
+    ),
+    # The last one counts, as most readers of JSON have it.
+    (VARIABLE, "application/json", 200, [b'{"value": "$ne", "value": 294}']),
+    (VARIABLE, "application/json", 400, [b'{"value": 294, "value": "$ne"}']),
+    (TOKEN, FORM, 400, [b"grant_type[$ne]=x&username[$ne]=x", b"&" * 500, b"a=1&" * 200, b"%"]),
+    (TOKEN, FORM, 400, [b"grant_type=password&username[$gt]=&password[$gt]=", b"\xff"]),
+    (TOKEN, FORM, 400, [b"grant_type=password&username=demo&username=demo&password=x"]),
+    (
+        "/api/v1/batches",
+        CSV,
+        400,
+        [b"", b"\n\n", HEAD, HEAD + b",,,\n", b"\xff" + ROW, ROW + b"\xff"],
+    ),
+    ("/api/v1/batches", CSV, 400, [HEAD + b'"a', b'"Pla\nyer",Operation\n', b"[" * 2**18]),
+    ("/api/v1/batches", CSV, 400, [b"Player,player,Operation\na,b,give\n", b"\xff\xfeP\0"]),
+    # What is wrong with one row alone does not refuse the others.
+    ("/api/v1/batches", CSV, 200, [HEAD + b"a\0b,give,$ne,1\n", ROW + b"\n,,,\n", b"$set\n1\n"]),
+]
+HEADERS = {
+    "Idempotency-Key": {"$ne": 200, '{"$ne":1}': 200, "é": 400, "x" * 256: 400, "": 400},
+    "X-Reason": {"$ne": 200, '{"$ne":1}': 200, "é": 400, "x" * 501: 400, "%00": 400, "%": 400},
+}
+SEARCHES = {**dict.fromkeys((".*.*", "^...", "[a-z]{3}", "%7C%7C%7C", "$where"), 200)}
+SEARCHES |= dict.fromkeys(("", "ab", "a%00b", "%1B[2J", "[" * 256), 400)
+
+
+def test_odd_bodies_headers_and_searches_are_read_as_they_should_be(send):
+    for path, kind, status, bodies in BODIES:
+        for body in bodies:
+            assert send("POST", path, body, kind).status_code == status, (path, body[:100])
+    gift = json.dumps({"itemid": examples.ITEM, "quantity": 1})
+    for name, values in HEADERS.items():
+        for value, status in values.items():
+            assert send("POST", GIVE, gift, **{name: value}).status_code == status, (name, value)
+    for search, status in SEARCHES.items():
+        answer = send("GET", f"/api/v1/players?search={search}")
+        assert (answer.status_code, answer.json.get("Values", [])) == (status, []), search
