@@ -14,44 +14,19 @@ from tests.system.programs import processes_with, wait_until
 
 ROOT = Path(__file__).parents[1]
 SKIPPED = "import pytest\n\ndef test_it():\n    pytest.skip('a program is missing')\n"
-PASSED = "def test_it():\n    pass\n"
-
-
-def run(folder, test, ci, *options):
-    (folder / "test_it.py").write_text(test)
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "tests.hooks",
-            "--rootdir",
-            folder,
-            *options,
-            folder,
-        ],
-        env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-    )
-
-
 XDIST = ("-p", "xdist", "-n", "1")
 
 
 @pytest.mark.parametrize(
-    ("test", "ci", "options", "status"),
-    [
-        (SKIPPED, "true", (), 1),
-        (SKIPPED, "true", XDIST, 1),
-        (SKIPPED, "", (), 0),
-        (PASSED, "true", (), 0),
-    ],
-    ids=["skipped", "skipped in parallel", "skipped elsewhere", "passed"],
+    ("ci", "options", "status"), [("true", (), 1), ("true", XDIST, 1), ("", (), 0)]
 )
-def test_what_is_skipped_in_ci_and_nothing_else_is_a_failure(tmp_path, test, ci, options, status):
-    done = run(tmp_path, test, ci, *options)
+def test_what_is_skipped_in_ci_and_nothing_else_is_a_failure(tmp_path, ci, options, status):
+    (tmp_path / "test_it.py").write_text(SKIPPED)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.hooks", "--rootdir", tmp_path]
+    environment = {**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        [*command, *options, tmp_path], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == status, done.stdout + done.stderr
 
 
@@ -66,11 +41,10 @@ def test_it():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
-@pytest.mark.parametrize("options", [(), XDIST], ids=["alone", "parallel"])
-def test_what_killed_tests_have_started_ends_too(tmp_path, options):
+def test_what_killed_tests_have_started_ends_too(tmp_path):
     name = f"program-of-{tmp_path}"
     (tmp_path / "test_it.py").write_text(STARTS_PROGRAMS.format(name=name))
-    plugins = ["-p", "tests.orphans", *options, "--rootdir", tmp_path]
+    plugins = ["-p", "tests.orphans", *XDIST, "--rootdir", tmp_path]
     env = {key: value for key, value in os.environ.items() if key != MARK}
     tests = subprocess.Popen(
         [sys.executable, "-m", "pytest", *plugins, tmp_path],
@@ -81,9 +55,6 @@ def test_what_killed_tests_have_started_ends_too(tmp_path, options):
     tests.send_signal(signal.SIGKILL)
     tests.wait()
     wait_until(lambda: not processes_with(name))
-
-
-# The linter of make lint that npm has
 
 
 def test_the_page_for_contributors_names_the_versions_that_ci_installs():

@@ -67,36 +67,15 @@ def fields_of(collection):
 
 
 @pytest.mark.parametrize("collection", WRITTEN_BY_GAMES)
-def test_the_fields_of_the_page_are_those_of_the_validator(collection):
-    shape = PLANS[collection].shape
-    fields = fields_of(collection)
-    names = [name for name, *_ in fields]
-    assert len(names) == len(set(names))
-    assert set(names) == set(shape["properties"])
+def test_the_fields_of_the_page_are_those_of_the_validator_and_of_new_documents(collection):
+    shape, new, fields = PLANS[collection].shape, NEW[collection](), fields_of(collection)
+    assert sorted(name for name, *_ in fields) == sorted(shape["properties"])
     assert {name for name, _, value, _ in fields if value != "no"} == set(shape["required"])
-
-
-@pytest.mark.parametrize("collection", WRITTEN_BY_GAMES)
-def test_the_types_of_the_page_are_those_of_the_validator(collection):
-    properties = PLANS[collection].shape["properties"]
-    for name, type_, *_ in fields_of(collection):
-        # The service overwrites whatever is stored there.
-        assert properties[name] in ({}, TYPES.get(type_), NARROWER.get(name)), name
-
-
-@pytest.mark.parametrize("collection", WRITTEN_BY_GAMES)
-def test_the_values_of_the_page_are_those_of_new_documents(collection):
-    new = NEW[collection]()
-    for name, _, value, _ in fields_of(collection):
-        if value == "zeros":
-            assert new[name] == NIL
-        elif value not in ("yours", "no"):
-            assert new[name] == json.loads(value.strip("`")), name
-
-
-def test_an_insert_of_a_player_carries_as_many_fields_as_the_page_says():
-    (count,) = re.findall(r"carries all (\d+) fields", TEXT)
-    assert int(count) == len(PLANS["players"].shape["required"])
+    for name, type_, value, _ in fields:
+        # The service overwrites whatever is stored where any shape is allowed.
+        assert shape["properties"][name] in ({}, TYPES.get(type_), NARROWER.get(name)), name
+        if value not in ("yours", "no"):
+            assert new[name] == (NIL if value == "zeros" else json.loads(value.strip("`"))), name
 
 
 def test_what_the_game_must_not_write_is_what_the_tables_call_the_services():
@@ -111,40 +90,22 @@ def test_what_the_game_must_not_write_is_what_the_tables_call_the_services():
     assert forbidden == of_the_service - {"Reset"}
 
 
-def test_the_page_has_the_fields_of_a_slot():
+def test_the_page_has_the_fields_of_a_slot_the_flags_of_power_and_the_types_of_objects():
     fields = dict(TYPED.findall(section("Slots")))
     assert set(fields) == set(players.SLOT["properties"])
     for name, type_ in fields.items():
         assert players.SLOT["properties"][name] in (TYPES[type_], NARROWER.get(name))
-    assert players.SLOT["required"] == ["ItemId", "Quantity"]
-
-
-def test_the_page_has_the_flags_of_power():
     flags = section("Users").split("these seven flags")[1]
     assert re.findall(r"^``(\w+)``  ", flags, re.M) == list(users.POWER_FLAGS)
+    types = section("Objects").split("``Type`` ")[1].split("\n``Version``")[0]
+    assert re.findall(r"``(\w+)``", types) == [*OBJECT_TYPES, TIME]
 
 
-def test_the_page_has_the_types_of_objects():
-    row = section("Objects").split("``Type`` ")[1].split("\n``Version``")[0]
-    assert re.findall(r"``(\w+)``", row) == [*OBJECT_TYPES, TIME]
-
-
-@pytest.mark.parametrize("collection", COMMON)
-def test_the_page_has_the_fields_of_actions_and_games(collection):
-    table = section("Actions and games").split(f"collection ``{collection}``")[1]
-    fields = dict(TYPED.findall(table.split("The collection")[0]))
-    assert "_id" in fields
-    if collection in PLANS:
-        properties = PLANS[collection].shape["properties"]
-        assert set(properties) <= set(fields)
-        for name, shape in properties.items():
-            assert bson_types(shape) in (set(), bson_types(TYPES[fields[name]])), name
-
-
-def bson_types(shape):
-    """Return the types that a shape allows; none where it does not say."""
-    types = shape.get("bsonType", ())
-    return {types} if isinstance(types, str) else set(types)
+def test_the_page_has_the_fields_of_actions():
+    fields = dict(TYPED.findall(section("Actions and games").split("collection ``games``")[0]))
+    for name, shape in PLANS["actions"].shape["properties"].items():
+        documented = TYPES[fields[name]]
+        assert shape.get("bsonType", documented["bsonType"]) == documented["bsonType"], name
 
 
 def test_the_page_has_the_fields_of_an_entry():
@@ -169,33 +130,32 @@ def test_the_page_names_every_collection_and_the_fields_of_those_to_leave_alone(
 
 def test_the_indexes_of_the_page_are_those_of_the_plans():
     documented = INDEX.findall(section("Indexes"))
-    collections = {*WRITTEN_BY_GAMES, *(PLANS.keys() & set(COMMON))}
-    found = {row[:2]: row[2:] for row in documented if row[0] in collections}
-    assert len(documented) == len({row[:2] for row in documented})
     # When actions are forgotten is no business of a game.
-    assert found == {
-        (name, index.document["name"]): (keys_of(index), kind_of(index))
-        for name in collections
+    own = {
+        (name, index.document["name"], ", ".join(map(key_of, index.document["key"].items())), kind)
+        for name in {*WRITTEN_BY_GAMES, "actions"}
         for index in PLANS[name].indexes
-        if not (name in COMMON and (name, index.document["name"]) not in found)
+        for kind in [kind_of(index.document)]
     }
+    assert len(documented) == len(set(documented))
+    assert {row for row in own if row[0] != "actions"} <= set(documented)
+    assert {row for row in documented if row[0] in (*WRITTEN_BY_GAMES, "actions")} <= own
 
 
-def keys_of(index):
-    return ", ".join(f"{'-' * (to < 0)}{key}" for key, to in index.document["key"].items())
+def key_of(part):
+    name, direction = part
+    return f"{'-' * (direction < 0)}{name}"
 
 
 def kind_of(index):
-    if index.document.get("unique"):
+    if index.get("unique"):
         return "unique"
-    return "partial" if "partialFilterExpression" in index.document else ""
+    return "partial" if "partialFilterExpression" in index else ""
 
 
 # The code
 
-
 BLOCK = re.compile(r"^ *\.\. code-block:: (\w+)\n\n((?: {4,}.*\n|\n)+)", re.M)
-EXAMPLE_PROGRAMS = ("game.py", "game.go", "Game.cs")
 
 
 def test_every_piece_of_code_on_the_pages_stands_in_its_file():
@@ -204,14 +164,6 @@ def test_every_piece_of_code_on_the_pages_stands_in_its_file():
         assert language == "python"
         for piece in re.split(r"\n\n(?=\S)", textwrap.dedent(block).strip("\n")):
             assert f"\n{piece}\n" in source, piece
-
-
-def test_each_of_the_six_things_has_code_on_the_page_and_every_language_is_linked():
-    things = GUIDE.split("\nThe six things\n")[1].split("\nWho is online\n---")[0]
-    parts = re.split(r"^.+\n~{3,}$", things, flags=re.M)
-    assert len(parts) == 7
-    assert all(BLOCK.findall(part) for part in parts)
-    assert all(f"<examples/{name}>`_" in GUIDE for name in EXAMPLE_PROGRAMS)
 
 
 def test_the_hash_on_the_page_is_that_of_its_password():
@@ -237,27 +189,14 @@ def test_the_vectors_are_those_of_the_code():
 
 def test_the_table_of_foldings_is_that_of_the_code():
     lines = (EXAMPLES / "case_folding.txt").read_text().splitlines()
-    table = dict(map(folding, (line for line in lines if not line.startswith("#"))))
-    own = dict(map(folding, (line for line in name_vectors.case_folding() if line[0] != "#")))
+    table, own = (
+        {line.split(";")[0]: line for line in text if line[0] != "#"}
+        for text in (lines, name_vectors.case_folding())
+    )
     # Another Unicode may have more letters, and none that folds to something else.
     assert {code: table[code] for code in table.keys() & own.keys()} == {
         code: own[code] for code in table.keys() & own.keys()
     }
-    assert set(map(is_assigned, table.keys() - own.keys())) <= {False}
+    assert all(unicodedata.category(chr(int(code, 16))) == "Cn" for code in table.keys() - own)
     if f"# Unicode {unicodedata.unidata_version}" in lines:
         assert table == own
-
-
-def folding(line):
-    code, _, to, _ = map(str.strip, line.split(";"))
-    return int(code, 16), "".join(chr(int(each, 16)) for each in to.split())
-
-
-def is_assigned(code):
-    return unicodedata.category(chr(code)) != "Cn"
-
-
-@pytest.mark.parametrize("name", ["new_user.json", "new_player.json"])
-def test_the_documents_to_begin_with_are_linked_and_used(name):
-    assert f"<examples/{name}>`_" in TEXT
-    assert all(name in (EXAMPLES / file).read_text() for file in EXAMPLE_PROGRAMS)
