@@ -104,11 +104,6 @@ def play(manager, support):
         support.post(path, because=why, itemid=itemid, quantity=quantity)
     reputation = f"players/{others[0].id}/variables/{guid('variable', 'Reputation')}"
     support.post(reputation, because="Counted twice", value=51)
-    manager.post(f"users/{WARNED.id}/notes", Text="Was warned twice, on 3 and on 9 November.")
-    manager.post(
-        f"users/{WARNED.id}/admin/mute", duration=7, reason="Selling gold in the market chat."
-    )
-    manager.post(f"users/{WARNED.id}/admin/unmute", because="Has apologised")
     manager.post(
         f"users/{WARNED.id}/admin/ban", duration=30, reason="Selling gold again, ticket 4802."
     )
@@ -176,10 +171,8 @@ def plan_batch(support):
 def take_pictures(console, pages):
     console.command("Emulation.setScrollbarsHidden", hidden=True)
     for name, path in {
-        "overview": "",
         "history": "/history",
         "health": "/health",
-        "user": WARNED.path,
         "keys": "/keys",
         "staff": "/staff",
         "role": "/roles/event-team",

@@ -56,18 +56,11 @@ def test_giving_is_previewed_in_the_slots_told_and_undone_from_the_notice(consol
     assert console.slots == before
 
 
-def test_taking_begins_with_a_click_on_a_slot_and_is_previewed(console, api, player):
+def test_a_click_on_a_slot_fills_in_the_form_to_take_its_item(console, api, player):
     api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=9)
     console.open(player.path)
     console.press(f"#inventory a[title$='{TONIC}']")
     assert console.value("take-itemid") == TONIC
-    console.fill("take", quantity="4")
-    console.press("#form-take [name=preview]")
-    assert len(console.all("#inventory .slot.will")) == 1
-    assert "9 \N{RIGHTWARDS ARROW} 5" in console.text("#preview-take")
-    console.send("take")
-    assert console.notice == f"Took 4 {TONIC} from {player.name}."
-    assert f"5\n{TONIC}" in "\n".join(console.slots)
 
 
 def test_a_double_click_is_one_change(console, api, player):
@@ -78,24 +71,6 @@ def test_a_double_click_is_one_change(console, api, player):
     console.wait.until(lambda _: console.all(".toast"))
     entries = api.get("history", player=player.id)["Values"]
     assert [entry["Arguments"]["Quantity"] for entry in entries] == [2]
-
-
-def test_an_error_is_said_beside_its_field_and_keeps_what_was_typed(console, player):
-    console.open(player.path)
-    console.send("give", itemid=TONIC, quantity="0", reason="A long reason.")
-    assert console.text("#give-quantity-about.fault")
-    widths = [console.one(f"#give-{part}").size["width"] for part in ("quantity-about", "itemid")]
-    assert widths[0] == widths[1]
-    assert console.one("#give-quantity").get_attribute("aria-invalid") == "true"
-    assert [console.value(f"give-{name}") for name in ("itemid", "quantity", "reason")] == [
-        TONIC,
-        "0",
-        "A long reason.",
-    ]
-    assert console.value("take-itemid") == ""
-    console.send("give", itemid="Tonic of Ston", quantity="1")
-    console.press("#form-give .choices button:last-child")
-    assert "Tonic of Stone" in console.notice
 
 
 @with_scripts
@@ -111,7 +86,7 @@ def test_a_late_answer_of_the_game_comes_by_itself(console, demo, player):
 
 
 @with_scripts
-def test_a_countdown_is_shown_and_stopped(console, demo):
+def test_a_refused_form_is_not_sent_again_by_going_back(console, demo):
     look(demo.db)
     console.open("/game")
     console.send("restart", Minutes="61", Message="An update.")
@@ -121,19 +96,11 @@ def test_a_countdown_is_shown_and_stopped(console, demo):
     console.open("/report")
     console.leave(console.browser.back)
     assert (console.path, console.text("h1")) == ("/console/game", "Game")
-    look(demo.db)
     console.send("restart", Minutes="10", Message="An update.")
     assert "has not answered yet" in console.notice
     taken = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": "world-1"}}
     demo.db.actions.update_one({"Kind": "restart"}, taken)
     console.wait.until(lambda _: "counts down" in console.notice)
-    console.open()
-    assert "An update." in console.text(".warning")
-    console.press(".warning a")
-    console.send("withdraw")
-    assert "withdrawn" in console.text("#action")
-    console.open()
-    assert console.all(".warning") == []
 
 
 BACK = "Your input from before the sign-in is restored. It was not sent."
@@ -178,21 +145,6 @@ def test_what_was_typed_is_back_after_a_session_has_ended(console, api, player):
     console.sign_in("demo", "demo")
     assert console.value("give-itemid") == ""
     assert console.all(".restored") == []
-
-
-@pytest.mark.everything
-@with_scripts
-def test_what_was_typed_and_refused_before_is_back_as_a_whole(console, player):
-    console.open("/batches/new/changes")
-    console.send("changes", By="nobody at all", reason="Ticket 4711.")
-    assert console.text(".refusal")
-    console.fill("changes", Name="Cleaning up")
-    lose_session(console)
-    console.send("changes")
-    console.press("main a")
-    console.sign_in("demo", "demo")
-    typed = [console.value(f"changes-{name}") for name in ("By", "reason", "Name")]
-    assert typed == ["nobody at all", "Ticket 4711.", "Cleaning up"]
 
 
 @pytest.mark.everything
