@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from typing import NamedTuple
@@ -134,17 +135,12 @@ def wrong_paths(door, known, right, turn):
 
 
 def wrong_headers(known, right, turn):
-    """Show two secrets in two of the ways to get the header wrong, one of them in strays as well.
-
-    There are as many ways as secrets, and the turns go through all pairs of them.
-    """
-    round_, number = divmod(turn, len(HEADERS))
-    for more in (0, 3):
-        one = known.fed[(number + more) % len(known.fed)]
-        way = HEADERS[(number + more + round_) % len(HEADERS)]
-        wrong = {**right.headers, "Authorization": way.format(one)}
-        strays = dict.fromkeys(STRAYS, one) if more else {}
-        yield right._replace(headers={**wrong, **strays})
+    """Show secrets in two of the ways to get the header wrong; the turns go through all of them."""
+    ways = [*itertools.product(HEADERS, known.fed)]
+    for number in (2 * turn, 2 * turn + 1):
+        way, one = ways[number % len(ways)]
+        strays = dict.fromkeys(STRAYS, one) if number % 2 else {}
+        yield right._replace(headers={**right.headers, "Authorization": way.format(one), **strays})
 
 
 def misframed(known):

@@ -30,8 +30,6 @@ class TcpProxy(socketserver.ThreadingTCPServer):
         self.base = f"http://127.0.0.1:{self.port}"
         # For how many seconds answers wait; a test may change it at any time.
         self.delay = delay
-        # How many connections there are, and were at most.
-        self.open = self.most = 0
         # The path, body and fault of each HTTP request, where there is a script.
         self.seen = []
         self._faults = None if faults is None else itertools.chain(faults, itertools.repeat(None))
@@ -47,22 +45,14 @@ class TcpProxy(socketserver.ThreadingTCPServer):
     def finish_request(self, client, client_address):
         with socket.create_connection(("127.0.0.1", self._server_port)) as server:
             self._sockets += [client, server]
-            self._count(1)
             answers = threading.Thread(target=self._copy_answers, args=(server, client))
             if self._faults is None:
                 answers.start()
                 self._copy(client, server)
             else:
                 self._follow_script(client, server)
-            # The client has closed, whatever is still under way to it.
-            self._count(-1)
             if answers.ident:
                 answers.join()
-
-    def _count(self, change):
-        with self._lock:
-            self.open += change
-            self.most = max(self.most, self.open)
 
     def _copy(self, source, target, before_each=lambda: None):
         with contextlib.suppress(OSError):

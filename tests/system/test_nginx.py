@@ -2,21 +2,16 @@
 
 import gzip
 import json
-import resource
-import shutil
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from app.http.examples import KEY
-from config.base import Settings
 from tests.factories import guid, make_player, sha256
 from tests.guide import blocks
 from tests.ports import free_port
@@ -52,8 +47,7 @@ def server(serve_socket):
 
 @pytest.fixture(scope="module")
 def site(folder, server):
-    patience = {"client_body_timeout": "client_body_timeout 4s;"}
-    with proxying(folder / "site", server.socket, **patience) as site:
+    with proxying(folder / "site", server.socket) as site:
         site.sign_in()
         yield site
 
@@ -64,31 +58,16 @@ def assert_is_our_error(headers, body):
     assert list(json.loads(body)) == ["Message", "Code"]
 
 
-def test_every_group_of_endpoints_is_reached(site):
-    item, spell, variable = guid(), guid(), guid()
-    player = site.json("GET", "/api/v1/players")["Values"][0]["Id"]
-    at = f"/api/v1/players/{player}"
+def test_an_endpoint_and_a_page_are_reached(site):
     for method, path, body in (
-        ("GET", "/healthz", None),
         ("GET", "/readyz", None),
         ("GET", "/api/docs", None),
-        ("GET", "/api/openapi.json", None),
         ("POST", "/api/oauth/token", SIGN_IN),
         ("GET", "/api/v1/players/rank?pageSize=2", None),
-        ("POST", "/api/v1/players/online", {"count": 2}),
-        ("GET", f"{at}/items", None),
-        ("POST", f"{at}/items/give", {"itemid": item, "quantity": 2, "bankoverflow": True}),
-        ("POST", f"{at}/variables/{variable}", {"value": True}),
-        ("POST", f"{at}/spells/teach", {"spellid": spell}),
-        ("GET", "/api/v1/users", None),
-        ("GET", "/api/v1/users/demo", None),
-        ("DELETE", "/api/oauth/token/demo", None),
     ):
         status, headers, _ = site.ask(method, path, body)
         assert (path, status) == (path, 200)
         assert headers["X-Request-ID"]
-    # The last of these has revoked our own token.
-    site.sign_in()
 
 
 def test_the_health_check_of_the_container_asks_over_the_socket(server, folder):
@@ -98,45 +77,16 @@ def test_the_health_check_of_the_container_asks_over_the_socket(server, folder):
         assert done.returncode == ending
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_http2_over_tls(site):
-    address = ("--resolve", f"{nginx.NAME}:{site.port}:127.0.0.1")
-    trust = ("--cacert", str(site.folder / "ca.pem"))
-    url = f"https://{nginx.NAME}:{site.port}/healthz"
-    asked = subprocess.run(
-        ["curl", "-sS", "--http2", *address, *trust, "-w", " %{http_version}", url],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert asked.stdout == '{"status":"ok"} 2'
-
-
-def test_a_name_of_any_script_is_found(site):
-    for name in ODD_NAMES:
-        path = f"/api/v1/players/{quote(name, safe='')}"
-        status, _, body = site.ask("GET", path)
-        assert (status, json.loads(body).get("Name")) == (200, name)
-
-
-PATHS = [
-    *("/api/v1/players/", "/api/v1/players//", "/api/v1//players", "//healthz", "/healthz/"),
-    *("/api/v1/players/a%2Fb", "/api/v1/players/a%252Fb", "/api/v1/players/%2E%2E/items"),
-    *("/api/v1/players/nobody/../rank", "/x.html", "/api/v1/players?page=%zz"),
-]
-
-
 def test_a_path_reaches_the_application_as_it_was_sent(site, server):
-    for path in PATHS:
+    for path in (
+        *("/api/v1/players//", "/api/v1//players", "//healthz", "/healthz/", "/x.html"),
+        *("/api/v1/players/a%2Fb", "/api/v1/players/a%252Fb", "/api/v1/players/%2E%2E/items"),
+        *("/api/v1/players/nobody/../rank", "/api/v1/players?page=%zz"),
+        *(f"/api/v1/players/{quote(name, safe='')}" for name in ODD_NAMES),
+    ):
         status, _, body = site.ask("GET", path)
         direct_status, _, direct_body = server.ask("GET", path, token=site.token)
         assert (path, status, body) == (path, direct_status, direct_body)
-
-
-def test_the_pages_of_errors_are_no_paths(site):
-    status, headers, body = site.ask("GET", "/nginx/503")
-    assert status == 404
-    assert_is_our_error(headers, body)
 
 
 def last_line(server, request_id):
@@ -161,7 +111,6 @@ def test_a_sane_request_id_is_the_same_everywhere_and_any_other_is_replaced(site
 
 
 HOST = b"Host: x\r\n"
-POST = b"POST /api/oauth/token HTTP/1.1\r\n" + HOST
 
 
 def ask_without_tls(site, path):
@@ -190,15 +139,6 @@ def test_a_page_without_https_is_redirected_to_it(site):
         assert headers["x-request-id"]
 
 
-def test_the_limit_of_a_body_is_that_of_the_application(site):
-    most = Settings.MAX_CONTENT_LENGTH
-    json_type = {"Content_Type": "application/json"}
-    assert site.ask("POST", "/api/oauth/token", b" " * most, **json_type)[0] == 400
-    status, headers, body = site.ask("POST", "/api/oauth/token", b" " * (most + 1), **json_type)
-    assert status == 413
-    assert_is_our_error(headers, body)
-
-
 def test_a_large_answer_is_compressed_and_whole(site):
     path = "/api/v1/players?pageSize=100"
     _, _, plain = site.ask("GET", path)
@@ -214,40 +154,6 @@ def test_a_token_is_not_compressed(site):
     assert "Content-Encoding" not in headers
 
 
-def open_stream(site):
-    raw = socket.create_connection(("127.0.0.1", site.port), timeout=120)
-    return site.tls.wrap_socket(raw, server_hostname=nginx.NAME)
-
-
-def test_slow_clients_hold_up_nobody_and_are_given_up(site):
-    """More clients than there are threads stop amid their bodies; others are served at once."""
-    streams = [open_stream(site) for _ in range(40)]
-    for stream in streams:
-        stream.sendall(POST + b"Content-Length: 100\r\n\r\nslow")
-    assert site.ask("GET", "/readyz")[0] == 200
-    assert given_up(site) < len(streams)
-    answers = [nginx.read_all(stream) for stream in streams]
-    for stream in streams:
-        stream.close()
-    assert not any(answers)
-    assert given_up(site) == len(streams)
-
-
-def given_up(site):
-    """Return how many requests ended because their clients were too slow."""
-    return [line["status"] for line in site.logged()].count(408)
-
-
-def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
-    request = f"GET /api/v1/players?pageSize=100 HTTP/1.1\r\nAuthorization: Bearer {site.token}\r\n"
-    with open_stream(site) as stream:
-        stream.sendall(request.encode() + HOST + b"Connection: close\r\n\r\n")
-        first = b"".join(stream.recv(1000) for _ in range(5) if not time.sleep(0.1))
-        status, _, body = parsed(first + nginx.read_all(stream))
-    assert status == 200
-    assert json.loads(body)["Count"] == 100
-
-
 def logged_path(site, name):
     site.ask("GET", f"/api/v1/players/{name}", X_Request_ID=(request := guid()))
     wait_until(lambda: request in site.access_log.read_text())
@@ -261,27 +167,21 @@ def test_a_secret_in_a_path_is_not_logged_however_it_is_encoded(site, secret):
         assert (written, logged_path(site, written)) == (written, "-")
 
 
-def test_a_name_of_any_script_is_logged(site):
-    for name in ("Ünï", "玩家", "a b"):
-        assert logged_path(site, quote(name)) == f"/api/v1/players/{quote(name)}"
-
-
 def test_logs_are_json_and_hold_no_token_and_no_query(site):
     tokens = site.json("POST", "/api/oauth/token", SIGN_IN)
-    refresh, password = tokens["refresh_token"], sha256("password")
+    refresh = tokens["refresh_token"]
     for path in (
         *(f"/api/oauth/token/demo/{refresh}", f"/API//oauth/token/demo/{refresh}"),
         *(f"/api/%6Fauth/tokens/demo/{refresh}", f"/api/v1/players?search={refresh}"),
-        *(f"/api/v1/users/{password.upper()}", f"/api/v1/users/{tokens['access_token']}"),
     ):
         site.ask("DELETE", path, token=tokens["access_token"])
+    assert logged_path(site, quote("玩家")) == f"/api/v1/players/{quote('玩家')}"
     site.ask("GET", "/api/v1/players", token="", X_Request_ID="the-last-one")
     wait_until(lambda: "the-last-one" in site.access_log.read_text())
     line = site.logged()[-1]
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/players", 401)
     written = site.access_log.read_text() + site.error_log.read_text()
     assert refresh not in written
-    assert password not in written.lower()
     assert tokens["access_token"] not in written
     assert "search" not in written
 
@@ -303,33 +203,10 @@ def test_a_flood_from_one_address_is_a_429_that_says_when_to_come_back(folder, s
         assert_is_our_error(headers, body)
 
 
-def test_idle_connections_of_one_address_keep_no_neighbour_waiting(folder, server):
-    """More connections than nginx may open files where nobody has raised that limit."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ExitStack() as idle, limited_files(1024), proxying(folder / "idle", server.socket) as site:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        for _ in range(2 * 1024 + 100):
-            address = {"address": ("127.0.0.1", site.port), "source_address": ("127.0.0.2", 0)}
-            idle.enter_context(socket.create_connection(**address, timeout=120))
-        assert site.ask("GET", "/healthz")[0] == 200
-        assert "Too many open files" not in site.error_log.read_text()
-
-
-@contextmanager
-def limited_files(number):
-    """Let the programs that are started in the block begin with a limit of open files."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 def test_the_outside_sees_no_metrics_and_no_readiness(folder, server):
     others = {"allow 127.": "allow 192.0.2.1;"}
     with proxying(folder / "outside", server.socket, **others) as site:
-        for path in ("/metrics", "/readyz", "/readyz/", "/%72eadyz", "/x/../metrics"):
+        for path in ("/metrics", "/readyz/", "/%72eadyz", "/x/../metrics", "/nginx/503"):
             status, headers, body = site.ask("GET", path)
             assert (path, status) == (path, 404)
             assert_is_our_error(headers, body)
