@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-import config
 from app.auth.api_keys import new_secret
 from app.core.operations import all_operations
 from app.core.permissions import Role
@@ -64,9 +63,9 @@ def has_entry(operation):
 
 
 @pytest.fixture
-def settings(data_dir):
+def backend_uri():
     """None of this is a matter of the database, so the quick one does."""
-    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(data_dir))
+    return "mongomock://localhost"
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-import config
 from app.approvals.kinds import kinds
 from app.auth.api_keys import new_secret
 from app.cli.accounts import api, user
@@ -59,9 +58,9 @@ BY_OTHERS = {
 
 
 @pytest.fixture
-def settings(data_dir):
+def backend_uri():
     """None of this is a matter of the database, so the quick one does."""
-    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(data_dir))
+    return "mongomock://localhost"
 
 
 @pytest.fixture

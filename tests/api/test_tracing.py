@@ -10,7 +10,6 @@ import pytest
 
 import config
 from app.core.permissions import Role
-from app.http.context import current_environ
 from app.http.logs import JsonFormatter, TextFormatter
 from tests.factories import World, sha256
 
@@ -24,66 +23,47 @@ def test_a_sane_request_id_is_kept_and_any_other_is_replaced(client):
 
 
 @pytest.fixture
-def lines(app, monkeypatch):
+def lines(app):
     """Collect log lines as the formatters write them, during the request."""
     written = {"json": [], "text": []}
+    handler = logging.Handler()
 
-    class Collector(logging.Handler):
-        def emit(self, record):
-            written["json"].append(json.loads(JsonFormatter().format(record)))
-            written["text"].append(TextFormatter().format(record))
+    def emit(record):
+        written["json"].append(json.loads(JsonFormatter().format(record)))
+        written["text"].append(TextFormatter().format(record))
 
-    handler = Collector()
+    handler.emit = emit
     logging.getLogger().addHandler(handler)
     yield written
     logging.getLogger().removeHandler(handler)
 
 
-def test_every_request_is_one_line_with_its_id(client, as_role, lines):
+def test_every_request_is_one_line_with_its_id_and_without_its_query(client, as_role, lines):
     headers = {**as_role(), "X-Request-ID": "abc"}
-    client.get("/api/v1/players?search=secret", headers=headers)
-    (line,) = lines["json"]
+    client.get("/api/v1/players/a%0D%0Ab%1B[31m?search=secret", headers=headers)
+    (line,), (text,) = lines["json"], lines["text"]
     assert line["request_id"] == "abc"
-    assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/players", 200)
+    assert (line["method"], line["status"]) == ("GET", 404)
+    assert line["path"].startswith("/api/v1/players/a")
     assert line["caller"].startswith("user")
     assert line["ms"] >= 0
-    assert "\n" not in lines["text"][0]
-    assert "[abc]" in lines["text"][0]
-
-
-def test_a_name_cannot_break_out_of_its_line(client, as_role, lines):
-    client.get("/api/v1/players/a%0D%0Ab%1B[31m", headers=as_role())
-    assert "\n" not in lines["text"][0]
-    assert "\x1b" not in lines["text"][0]
+    assert "[abc]" in text
+    assert not any(part in text for part in ("\n", "\x1b", "secret"))
+    assert "secret" not in json.dumps(line)
 
 
 def test_no_token_hash_or_body_is_logged(client, world, lines):
-    world.add_user("hunter2", roles=(), Name="alice")
-    user = world.add_user("hunter2", Name="bob")
-    user["Power"]["Api"] = True
-    world.db.users.replace_one({"_id": user["_id"]}, user)
+    user = world.add_user("hunter2", roles=(Role.API,), Name="bob")
     hashed = sha256("hunter2")
     body = {"grant_type": "password", "username": "bob", "password": hashed}
     tokens = client.post("/api/oauth/token", json=body).json
-    headers = {"Authorization": f"Bearer {tokens['access_token']}"}
-    client.post("/api/oauth/token", json={**body, "username": "alice"})
-    client.delete(f"/api/oauth/token/bob/{tokens['refresh_token']}/x", headers=headers)
-    client.delete(f"/api/oauth//TOKEN/bob/{tokens['refresh_token']}", headers=headers)
-    client.delete(f"/api/oauth/tokens/bob/{tokens['refresh_token']}", headers=headers)
-    everything = json.dumps(lines)
-    assert len(lines["json"]) == 5
-    for secret in (hashed, tokens["access_token"], tokens["refresh_token"], user["PasswordHash"]):
-        assert secret not in everything
-
-
-def test_what_fails_while_a_request_is_traced_leaves_nothing_of_it_behind(client, monkeypatch):
-    def fail(*_):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("app.core.metrics.record_request", fail)
-    with pytest.raises(OSError, match="No space"):
-        client.get("/healthz")
-    assert current_environ() == {}
+    refresh, access = tokens["refresh_token"], tokens["access_token"]
+    for path in (f"token/bob/{refresh}/x", f"/TOKEN/bob/{refresh}", f"tokens/bob/{refresh}"):
+        headers = {"Authorization": f"Bearer {access}"}
+        client.delete(f"/api/oauth/{path}", headers=headers)
+    assert len(lines["json"]) == 4
+    for secret in (hashed, access, refresh, user["PasswordHash"]):
+        assert secret not in json.dumps(lines)
 
 
 TOKEN_REQUESTS = [
@@ -119,8 +99,9 @@ def test_a_refresh_says_whose_it_was(client, world, lines):
     body = {"grant_type": "password", "username": "Bob", "password": sha256("hunter2")}
     token = client.post("/api/oauth/token", json=body).json["refresh_token"]
     for expected in ({"user": "Bob"}, {"error": "invalid_grant"}):
-        refresh = {"grant_type": "refresh_token", "refresh_token": token}
-        client.post("/api/oauth/token", json=refresh)
+        client.post(
+            "/api/oauth/token", json={"grant_type": "refresh_token", "refresh_token": token}
+        )
         assert lines["json"][-1].items() >= {"grant": "refresh_token", **expected}.items()
     assert token not in json.dumps(lines)
 
