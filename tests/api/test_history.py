@@ -108,7 +108,7 @@ def test_of_a_user_it_tells_that_secrets_changed_and_no_secret(staff, entries, a
     assert [secret for secret in secrets if secret and secret in kept] == []
 
 
-# By what is wrong with them; tests/hostile.py has more.
+# By what is wrong with them; test_hostile.py has more.
 REASONS = {
     "500 characters at most": ["a" * 501, "%C3%A4" * 501],
     "percent-encoded": ["100% sure", "%ed%a0%80", "%ff%fe", "gr\u00fcn"],
