@@ -1,11 +1,12 @@
 """What no transcript can type: bytes, long texts, and what no command leaves in a database."""
 
 import json
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from app.storage.schema.migrations import CURRENT
-from tests.factories import make_entry, make_player
+from tests.factories import NOW, make_entry, make_player
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,14 @@ def test_history_of_more_than_a_page_is_printed(quartermaster, real_db):
     found = quartermaster("history", "--json", "--limit", "240").stdout.splitlines()
     assert len({json.loads(line)["Id"] for line in found}) == 240
     assert "\a" not in quartermaster("history").stdout
+
+
+def test_db_init_adds_entries_to_the_events_that_a_dump_has_lost(quartermaster, real_db):
+    before = make_entry(make_player(), At=NOW)  # from before there were events
+    now = datetime.now(timezone.utc)
+    lost = [make_entry(make_player(), At=now - timedelta(minutes=n)) for n in (3, 2, 1)]
+    real_db.history.insert_many([before, *lost])
+    for _ in range(2):
+        assert quartermaster("db", "init").exit_code == 0
+        told = [id_ for event in real_db.events.find() for id_ in event["Entries"]]
+        assert told == [entry["_id"] for entry in lost]

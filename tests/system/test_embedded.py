@@ -197,15 +197,8 @@ def test_a_program_that_cannot_be_used_is_named_with_the_way_out(
         find_mongod(chosen and str(tmp_path / chosen), tmp_path)
 
 
-def test_a_file_without_its_run_bit_gets_one(tmp_path):
-    program = tmp_path / "mongod"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o644)
-    assert find_mongod(str(program), tmp_path) == program
-    assert os.access(program, os.X_OK)
-
-
-def test_a_file_of_somebody_else_is_copied_to_get_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_file_without_its_run_bit_gets_one_or_is_copied(tmp_path, monkeypatch, is_ours):
     program, folder = tmp_path / "program", tmp_path / "folder"
     folder.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -213,9 +206,11 @@ def test_a_file_of_somebody_else_is_copied_to_get_one(tmp_path, monkeypatch):
     real_chmod = Path.chmod
 
     def chmod(path, mode):
-        if path == program:
+        if path == program and not is_ours:
             raise PermissionError(path)
         real_chmod(path, mode)
 
     monkeypatch.setattr(Path, "chmod", chmod)
-    assert find_mongod(str(program), folder) == folder / "mongod"
+    found = find_mongod(str(program), folder)
+    assert found == (program if is_ours else folder / "mongod")
+    assert os.access(found, os.X_OK)

@@ -235,8 +235,7 @@ def test_a_token_that_cannot_be_resumed_loses_and_doubles_nothing(
     storage.db.players.insert_one(make_player())
     tokens = {"of another collection": {"Token": token}, "invalid": {"Token": {"_data": "82"}}}
     ids = [entry["_id"] for entry in before]
-    for number in (1, 2):
-        pair = ids[2 * number - 2 : 2 * number]
+    for number, pair in ((1, ids[:2]), (2, ids[2:4])):
         event = {"_id": number, "Entries": pair, "Stamp": ObjectId(), **tokens.get(lost, {})}
         storage.db.events.insert_one(event)
     if lost == "too old":  # of an oplog that has room for everything, MongoDB accepts any time
