@@ -128,3 +128,11 @@ def visitor(app, world, *roles, **options):
     somebody.user = world.add_user(PASSWORD, roles=roles or (Role.API,))
     somebody.begin_session()
     return somebody
+
+
+def console_of(app, caller):
+    """Return the console of a caller of the API."""
+    somebody = Visitor(app)
+    somebody.user = caller.user
+    somebody.begin_session()
+    return somebody

@@ -19,6 +19,7 @@ from app.users.passwords import Passwords
 from tests.applications import service
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+ITEM = str(uuid.UUID(int=1, version=4))
 
 
 def sha256(password):
@@ -173,6 +174,17 @@ def add_batch(db, batch_id, player, **fields):
     db.batches.insert_one(batch)
     row = make_batch_row(player, batch_id, Verdict="done" if is_done else "ready")
     db.batch_rows.insert_one(row)
+
+
+def gift(player, quantity=5, operation="give", item=ITEM):
+    """Return a row of a batch as it is sent: a gift for a player, given by name or id."""
+    return {"Player": player, "Operation": operation, "ItemId": item, "Quantity": quantity}
+
+
+def held(db, item=ITEM, **where):
+    """Return how many of an item players have in their inventories."""
+    slots = [slot for player in db.players.find(where) for slot in player["Inventory"].values()]
+    return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == item)
 
 
 class World:

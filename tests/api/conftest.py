@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.batches.running import BatchWorker
 from app.core.permissions import Permission, Role, new_role
 from app.game.actions.store import Actions
 from app.storage.client import Storage
@@ -127,3 +128,14 @@ def browser(app):
 def impatient(app):
     """Wait for no answer of a game, for what is not about the waiting."""
     service(app, Actions).wait_seconds = 0.0
+
+
+@pytest.fixture
+def run_batches(app):
+    """Return what carries out all started batches, as the thread of a worker does."""
+
+    def run():
+        while service(app, BatchWorker).work():
+            pass
+
+    return run
