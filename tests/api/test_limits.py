@@ -6,13 +6,13 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 
 import pymongo
 import pytest
 from flask import Flask
 from pymongo.errors import PyMongoError
 
-from app.core.errors import Unavailable
 from app.core.limits import (
     LONGEST_RETRY,
     DatabasePlaces,
@@ -27,6 +27,8 @@ from app.http.tracing import RequestTracing
 from app.storage.errors import explain
 from app.users import mail
 from tests.applications import service
+from tests.mongod import on_mongodb
+from tests.system.programs import wait_until
 
 LONG = 60.0
 
@@ -38,18 +40,17 @@ def request(places, age=0.0):
 @contextmanager
 def held(limiter, holders=("",)):
     """Let others hold or wait for places until the block ends."""
-    leave, threads = threading.Event(), []
+    leave = threading.Event()
 
     def hold(holder):
         with limiter.place(holder):
             leave.wait(LONG)
 
+    threads = [threading.Thread(target=hold, args=[holder]) for holder in holders]
     before = limiter.in_use
-    for holder in holders:
-        threads.append(threading.Thread(target=hold, args=[holder]))
-        threads[-1].start()
-    while limiter.in_use < min(limiter.places, before + len(holders)):
-        time.sleep(0.001)
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: limiter.in_use == min(limiter.places, before + len(holders)))
     try:
         yield leave
     finally:
@@ -68,7 +69,7 @@ def is_refused(limiter, holder=""):
 
 def test_a_place_is_free_again_when_the_work_has_ended_or_failed():
     limiter = Limiter("Others try", 1)
-    for _ in range(3):
+    for _ in range(2):
         with limiter.place():
             assert is_refused(limiter)
         with pytest.raises(ZeroDivisionError), limiter.place():
@@ -87,28 +88,18 @@ def test_one_holder_leaves_places_for_others():
 
 
 def test_everybody_who_waits_gets_one_of_the_places_that_are_freed_together():
-    limiter, served = Limiter("Others try", 4, queue=16, patience=LONG), []
-
-    def wait():
-        with limiter.place():
-            served.append(1)
-
-    waiting = [threading.Thread(target=wait) for _ in range(16)]
+    limiter = Limiter("Others try", 4, queue=16, patience=LONG)
+    waiting = [threading.Thread(target=is_refused, args=[limiter]) for _ in range(16)]
     with held(limiter, [""] * 4) as leave:
         for thread in waiting:
             thread.start()
+        wait_until(lambda: limiter._waiting == 16)
+        # A full queue refuses at once.
+        assert is_refused(limiter)
         leave.set()
         for thread in waiting:
-            thread.join(LONG)
-    assert len(served) == 16
-
-
-def test_a_full_queue_refuses_at_once():
-    limiter = Limiter("Others try", 1, queue=2, patience=LONG)
-    with held(limiter, [""] * 3):
-        while limiter._waiting < 2:
-            time.sleep(0.001)
-        assert is_refused(limiter)
+            thread.join(LONG / 2)
+    assert not any(thread.is_alive() for thread in waiting)
 
 
 def test_waiting_counts_from_the_arrival_of_a_request():
@@ -124,14 +115,6 @@ def test_a_crowd_that_is_refused_does_not_come_back_all_at_once():
             limiter.enter()
         told.add(refused.value.retry_after)
     assert told == {*range(1, LONGEST_RETRY + 1)}
-
-
-def test_requests_beyond_the_places_at_the_database_are_refused():
-    places = DatabasePlaces(1)
-    places.patience = 0.0
-    slow = pytest.raises(Unavailable, match=r"^The database is slow at the moment; ")
-    with held(places), request(places), slow:
-        at_database().__enter__()
 
 
 def test_other_work_takes_no_place_at_the_database():
@@ -159,8 +142,12 @@ def test_commands_wait_for_nobody():
         assert limiter.in_use == 1
 
 
-def test_all_operations_of_a_request_share_its_time(real_db):
-    places = DatabasePlaces(1, partial(pymongo.timeout, 0.2))
+@pytest.fixture
+def places():
+    return DatabasePlaces(1, partial(pymongo.timeout, 0.2))
+
+
+def test_all_operations_of_a_request_share_its_time(places, real_db):
     with request(places), at_database():
         time.sleep(0.3)
         with pytest.raises(PyMongoError) as late:
@@ -170,42 +157,29 @@ def test_all_operations_of_a_request_share_its_time(real_db):
         assert real_db["players"].find_one({}) is None
 
 
-def test_the_time_of_other_work_does_not_count(real_db):
+@on_mongodb
+def test_the_time_of_other_work_and_of_mails_does_not_count(app, places, real_db, monkeypatch):
     """Within the place, so that the outcome of a password that took long to hash is stored."""
     work = Limiter("Others try", 1)
-    with request(DatabasePlaces(1, partial(pymongo.timeout, 0.2))), working(work):
+    with request(places), working(work):
         with working(work):
             time.sleep(0.3)
         assert real_db["players"].find_one({}) is None
 
-
-class SlowMailServer:
-    """Takes a mail after longer than a request may use the database."""
-
-    def __init__(self, *_):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def send(self, _):
+    @contextmanager
+    def slow_mail_server(_):
         time.sleep(0.3)
+        yield SimpleNamespace(send=lambda _: None)
 
-
-def test_the_time_at_a_mail_server_does_not_count(app, real_db, monkeypatch):
-    monkeypatch.setattr(mail, "TimedConnection", SlowMailServer)
-    with request(DatabasePlaces(1, partial(pymongo.timeout, 0.2))), at_database():
+    monkeypatch.setattr(mail, "TimedConnection", slow_mail_server)
+    with request(places), at_database():
         service(app, mail.Mailer)._send("a mail")
         assert real_db["players"].find_one({}) is None
 
 
-def test_the_database_knows_how_much_time_is_left(real_db):
+def test_the_database_knows_how_much_time_is_left(places, real_db):
     """Without a limit, this operation would take for ever."""
     real_db["players"].insert_one({"_id": "somebody"}, bypass_document_validation=True)
-    places = DatabasePlaces(1, partial(pymongo.timeout, 0.2))
     with request(places), at_database(), pytest.raises(PyMongoError, match="time"):
         real_db["players"].find_one({"$where": "while (true) {}"}, {})
 
@@ -221,3 +195,4 @@ def test_what_needs_no_database_is_served_while_it_hangs(app, client, as_role, m
         assert set(served.values()) <= {200, 302, 404}, served
         refused = client.get("/api/v1/players", headers=headers)
         assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+        assert refused.json["Message"].startswith("The database is slow at the moment; ")
