@@ -66,11 +66,11 @@ def test_a_spell_is_taught_once_into_the_lowest_free_slot_and_forgotten_once(get
     again = post("spells/teach", spellid=new)
     assert again.status_code == 409
     assert again.json["Message"] == f"The player already knows the spell {new}."
-    assert post("spells/forget", spellid=new).json == {"SpellId": new}
-    assert get("spells").json == known
-    again = post("spells/forget", spellid=new)
+    assert post("spells/forget", spellid=ICE).json == {"SpellId": ICE}
+    assert get("spells").json == [{"Slot": 0, "SpellId": new}, known[1]]
+    again = post("spells/forget", spellid=ICE)
     assert again.status_code == 409
-    assert again.json["Message"] == f"The player does not know the spell {new}."
+    assert again.json["Message"] == f"The player does not know the spell {ICE}."
 
 
 def test_a_full_book_is_a_409(post, world):
