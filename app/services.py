@@ -38,7 +38,7 @@ from app.users.domain import ResetCodes
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.oauth.store import RefreshTokens
-from app.users.openid.client import Provider
+from app.users.openid.provider import Provider
 from app.users.passwords import Passwords
 from app.users.second_factor.vault import Vault
 from app.users.staff.store import WAYS_IN, Roles, Staff, missing_power_role

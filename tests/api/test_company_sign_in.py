@@ -20,7 +20,7 @@ from app.cli.intents import run as run_command
 from app.cli.staff import staff as staff_command
 from app.console.session import sign_in as sign_in_views
 from app.core.permissions import Role
-from app.users.openid.client import Provider
+from app.users.openid.provider import Provider
 from app.users.second_factor.domain import new_recovery_codes
 from app.users.second_factor.vault import Vault
 from app.users.staff.store import Roles

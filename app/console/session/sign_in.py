@@ -40,8 +40,8 @@ from app.http.intents import intent
 from app.storage.limits import marks
 from app.users.oauth.sign_ins import authenticate
 from app.users.oauth.store import refresh_tokens
-from app.users.openid.client import provider
 from app.users.openid.domain import DENIED, STALE, SignInRefused, proof_time
+from app.users.openid.provider import provider
 from app.users.openid.sign_ins import sign_in as openid_sign_in
 from app.users.second_factor.domain import FIELD, CodeRefused, has_factor, recovery_codes_left
 from app.users.second_factor.management import (
