@@ -1,7 +1,6 @@
 """Our words on what does not fit a validator agree with MongoDB's verdict."""
 
 import pytest
-from bson import ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,13 +18,6 @@ def scratch(real_storage):
     """A collection that takes anything."""
     yield real_storage.client["shapes"]["scratch"]
     real_storage.client.drop_database("shapes")
-
-
-def test_an_id_that_is_null_is_said_in_words():
-    shape = {"bsonType": "object", "properties": {"Stamp": shapes.STAMP}}
-    assert list(faults(shape, {"Stamp": ObjectId()})) == []
-    (fault,) = faults(shape, {"Stamp": None})
-    assert fault.what == "is null, not an ObjectId"
 
 
 def refused_of(scratch, documents):
@@ -69,18 +61,19 @@ def test_valid_documents_are_taken_and_those_without_a_required_field_are_not(sc
     assert all(list(faults(SHAPES[kind], document)) for kind, document in invalid)
 
 
-@pytest.mark.parametrize(
-    ("shape", "value", "what"),
-    [
-        (shapes.COUNT, "5", "is a text, not a whole number"),
-        (shapes.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
-        (shapes.GUID, "A", "is not a lower-case guid"),
-        (SLOTS, {"x": {}}, "is not allowed there"),
-        (SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
-    ],
-)
-def test_a_fault_is_said_in_words(shape, value, what):
-    assert what in [fault.what for fault in faults(shape, value, "Field")]
+WORDS = [
+    (shapes.COUNT, "5", "is a text, not a whole number"),
+    (shapes.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
+    (shapes.STAMP, None, "is null, not an ObjectId"),
+    (shapes.GUID, "A", "is not a lower-case guid"),
+    (SLOTS, {"x": {}}, "is not allowed there"),
+    (SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
+]
+
+
+def test_a_fault_is_said_in_words():
+    for shape, value, what in WORDS:
+        assert what in [fault.what for fault in faults(shape, value, "Field")]
 
 
 ODD = st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3)

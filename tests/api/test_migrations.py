@@ -14,13 +14,13 @@ from app.core.errors import Conflict
 from app.core.permissions import Role
 from app.database import COLLECTIONS
 from app.storage import bulk
-from app.storage.client import Storage
 from app.storage.errors import QUERY_PLAN_KILLED, explain, has_only_duplicate_keys
 from app.storage.schema import migrations
 from app.storage.schema.collections import _repeat, init_database
 from app.storage.schema.preparation import Preparation
 from tests import older_databases
 from tests.applications import service
+from tests.callers import bearer
 from tests.collection_plans import NAMES, PLANS
 from tests.factories import guid, sha256
 from tests.system.programs import wait_until
@@ -60,31 +60,14 @@ def documents_of(db):
     return {name: {d["_id"]: d for d in db[name].find()} for name in NAMES}
 
 
-@pytest.mark.parametrize("name", older_databases.NAMES)
-def test_the_service_works_on_what_was_a_former_database(older_db, migrated_app, name):
-    before = older_databases.make(older_db, name)
-    service(migrated_app, Preparation).begin()
-    client = migrated_app.test_client()
-    wait_until(lambda: client.get("/readyz").status_code == 200)
-    body = {"grant_type": "password", "username": "Clerk", "password": sha256("secret")}
-    token = client.post("/api/oauth/token", json=body).json["access_token"]
-    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
-    player = before["players"][0]
-    path = f"/api/v1/players/{player['Name']}"
-    found = client.get(
-        "/api/v1/players", query_string={"search": player["NameKey"][1:4]}, headers=headers
-    )
-    assert player["_id"] in [record["Id"] for record in found.json["Values"]]
-    gift = {"itemid": guid(), "quantity": 1}
-    first, again = (client.post(f"{path}/items/give", json=gift, headers=headers) for _ in range(2))
-    assert (first.status_code, again.status_code) == (200, 200)
-    assert "Idempotency-Replayed" in again.headers
-
-
-def test_an_index_of_the_operators_own_is_left_alone(older_db):
+def test_a_service_that_starts_upgrades_and_leaves_an_index_of_the_operators_alone(
+    older_db, migrated_app
+):
     older_databases.make(older_db, FORMER)
     older_db.players.create_index([("ClassName", 1)], name="by_class")
-    init_database(older_db, COLLECTIONS)
+    service(migrated_app, Preparation).begin()
+    wait_until(lambda: migrated_app.test_client().get("/readyz").status_code == 200)
+    assert migrations.version_of(older_db) == migrations.CURRENT
     assert "by_class" in older_db.players.index_information()
 
 
@@ -120,32 +103,19 @@ def test_whoever_was_slower_takes_no_version_back(older_db):
     assert migrations.version_of(older_db) == migrations.CURRENT + 1
 
 
-@pytest.fixture
-def newer_db(older_db):
-    """A database that a later program has been at, and that it has shaped otherwise."""
+def test_a_newer_database_is_refused_and_left_as_it_is(older_db, migrated_app):
     older_databases.make(older_db, FORMER)
     newer = {"$set": {"SchemaVersion": migrations.CURRENT + 1}}
     older_db.schema.update_one({"_id": "schema"}, newer)
-    return older_db
-
-
-SENTENCE = f"is at SchemaVersion {migrations.CURRENT + 1}, and this program knows none above"
-
-
-def test_a_newer_database_is_refused_and_left_as_it_is(newer_db):
-    before = shape_of(newer_db), documents_of(newer_db)
-    with pytest.raises(migrations.DatabaseTooNew, match=SENTENCE):
-        init_database(newer_db, COLLECTIONS)
-    assert (shape_of(newer_db), documents_of(newer_db)) == before
-
-
-def test_a_worker_on_a_newer_database_is_not_ready_and_says_why(newer_db, migrated_app):
+    before = shape_of(older_db), documents_of(older_db)
+    sentence = f"is at SchemaVersion {migrations.CURRENT + 1}, and this program knows none above"
+    with pytest.raises(migrations.DatabaseTooNew, match=sentence):
+        init_database(older_db, COLLECTIONS)
     service(migrated_app, Preparation).begin()
     client = migrated_app.test_client()
-    wait_until(lambda: SENTENCE in client.get("/readyz").json.get("Message", ""))
+    wait_until(lambda: sentence in client.get("/readyz").json.get("Message", ""))
     assert client.get("/readyz").status_code == 503
-    newer_db.schema.delete_many({})
-    wait_until(lambda: client.get("/readyz").status_code == 200)
+    assert (shape_of(older_db), documents_of(older_db)) == before
 
 
 def test_what_is_asked_of_a_database_changes_with_its_version():
@@ -177,19 +147,14 @@ def test_an_import_that_no_majority_confirms_says_so(real_db, monkeypatch):
         list(bulk.insert(real_db.players, [{}]))
 
 
-def test_a_token_of_a_program_before_the_password_version_had_its_name_is_void(app, world, db):
-    """While a release is replaced, the former program may still store Credentials."""
-    user = world.add_user(roles=[Role.API])
-    token = guid()
-    hashed = hashlib.sha256(token.encode()).hexdigest()
-    stored = {"_id": hashed, "Chain": guid(), "UserId": user["_id"], "Credentials": 0}
+def test_a_token_without_the_password_version_is_void(client, world, db, refresh):
+    """A game or a former program may have stored one."""
+    user, token, chain = world.add_user(roles=[Role.API]), guid(), guid()
+    stored = {"_id": sha256(token), "Chain": chain, "UserId": user["_id"], "Credentials": 0}
     later = datetime.now(timezone.utc) + timedelta(days=1)
-    bypass = {} if service(app, Storage).is_mock else {"bypass_document_validation": True}
-    db.refresh_tokens.insert_one({**stored, "Used": False, "ExpiresAt": later}, **bypass)
-    body = {"grant_type": "refresh_token", "refresh_token": token}
-    answer = app.test_client().post("/api/oauth/token", json=body)
-    assert (answer.status_code, answer.json["error"]) == (400, "invalid_grant")
-    tokens = service(app, AccessTokens)
-    access = tokens.issue(user["_id"], stored["Chain"], int(tokens.now()))
-    headers = {"Authorization": f"Bearer {access}"}
-    assert app.test_client().get("/api/v1/players", headers=headers).status_code == 401
+    stored |= {"Used": False, "ExpiresAt": later}
+    db.refresh_tokens.insert_one(stored, bypass_document_validation=True)
+    assert refresh(token).json["error"] == "invalid_grant"
+    tokens = service(client.application, AccessTokens)
+    access = tokens.issue(user["_id"], chain, int(tokens.now()))
+    assert client.get("/api/v1/players", headers=bearer(access)).status_code == 401

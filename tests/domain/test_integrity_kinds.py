@@ -12,10 +12,8 @@ from app.maintenance.demo.world import World
 from app.maintenance.integrity.kinds import faults, repair_document
 from app.maintenance.transfer.records import RECORDS
 from app.players.items.domain import is_empty
-from app.storage.schema import explain_validator
 from config.base import Testing
 from tests.broken_documents import APPLE, EMPTY, ITEM, NIL
-from tests.collection_plans import PLANS
 from tests.factories import NOW
 
 SIZES = {name: getattr(Testing, name) for name in dir(Testing) if name.isupper()}
@@ -73,21 +71,14 @@ def test_a_valid_document_has_no_fault_and_its_repair_changes_nothing(kind, docu
 
 
 @given(altered_documents())
-def test_a_repair_breaks_no_shape_and_is_idempotent(kind_and_document):
-    name, document = kind_and_document
-    after = repair_document(name, deepcopy(document))
-    assert repr(repair_document(name, deepcopy(after))) == repr(after)
-    # Not an exception, whatever is stored.
-    faults(name, document, RECORD[name])
-    faulty_fields = {fault.where.split(".")[0] for fault in faults(name, document, None)}
-    for fault in faults(name, after, None):
-        assert fault.where.split(".")[0] in faulty_fields
-
-
-@given(altered_documents())
-def test_a_repair_keeps_every_item_and_every_field_that_is_not_derived(kind_and_document):
+def test_a_repair_loses_no_item_breaks_no_shape_and_is_idempotent(kind_and_document):
     kind, document = kind_and_document
     after = repair_document(kind, deepcopy(document))
+    assert repr(repair_document(kind, deepcopy(after))) == repr(after)
+    # Not an exception, whatever is stored.
+    faults(kind, document, RECORD[kind])
+    faulty = {fault.where.split(".")[0] for fault in faults(kind, document, None)}
+    assert {fault.where.split(".")[0] for fault in faults(kind, after, None)} <= faulty
     for field in PLACES:
         if isinstance(document.get(field), dict):
             assert repr(filled_slots(after[field])) == repr(filled_slots(document[field]))
@@ -104,15 +95,7 @@ def filled_slots(slots):
     }
 
 
-@pytest.mark.parametrize(
-    "further", [{"BagId": ITEM}, {"StatBuffs": [1, 0, 0, 0, 0]}, {"Colour": "red"}]
-)
-def test_a_slot_with_any_further_value_is_not_empty(further):
+def test_a_slot_with_any_further_value_is_not_empty():
     assert is_empty({**EMPTY, "BagId": NIL, "StatBuffs": [0] * 5})
-    assert not is_empty({**EMPTY, **further})
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_value_of_an_unexpected_type_is_a_fault_and_not_an_exception(kind):
-    for value in UNEXPECTED_VALUES:
-        assert isinstance(value, dict) or list(explain_validator.faults(PLANS[kind].shape, value))
+    for further in ({"BagId": ITEM}, {"StatBuffs": [1, 0, 0, 0, 0]}, {"Colour": "red"}):
+        assert not is_empty({**EMPTY, **further})
