@@ -14,6 +14,7 @@ from tests.mongod import on_mongodb
 
 ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
 GIFT = {"itemid": ITEM, "quantity": 3}
+MAPS = ("Inventory", "Bank", "Spells", "Variables")
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def undo(staff):
 
 def held(db, player):
     found = db.players.find_one({"_id": player["_id"]})
-    return {name: found[name] for name in ("Inventory", "Bank", "Spells", "Variables")}
+    return {name: found[name] for name in MAPS}
 
 
 CHANGES = [
@@ -67,21 +68,19 @@ def test_a_change_its_undo_and_the_undo_of_that(staff, change, undo, db, player,
     changed, stored = held(db, player), db.players.find_one({"_id": player["_id"]})
     preview = undo(made, {"DryRun": True})
     assert db.players.find_one({"_id": player["_id"]}) == stored
-    assert (preview["Id"], preview["At"], preview["Operation"]) == (None, None, "undo")
     undone = undo(made, {"DryRun": False}, X_Reason="by%20mistake")
     assert held(db, player) == before
-    assert (preview["Changes"], preview.keys()) == (undone["Changes"], undone.keys())
-    assert undone == staff("GET players/Aladric/history?pageSize=1").json["Values"][0]
+    ids = {name: undone[name] for name in ("Id", "At", "RequestId", "Reason")}
+    assert {**preview, **ids} == undone == staff(f"GET history/{undone['Id']}").json
+    assert preview["Id"] is preview["At"] is None
     assert (undone["Operation"], undone["Undoes"]) == ("undo", made["Id"])
     assert (undone["Reason"], undone["UndoneBy"]) == ("by mistake", None)
-    assert staff(f"GET history/{made['Id']}").json["UndoneBy"] == undone["Id"]
     # A whole history, a later page, a filtered one and the list of all know it, each in its way.
     newest = staff("GET players/Aladric/history?pageSize=1").json["Next"]
     lists = ["", f"?pageSize=1&after={newest}", f"?operation={made['Operation']}"]
-    paths = [f"players/Aladric/history{query}" for query in lists] + ["history"]
-    for listed in (staff(f"GET {path}").json["Values"] for path in paths):
-        undone_by = {entry["Id"]: entry["UndoneBy"] for entry in listed}
-        assert undone_by[made["Id"]] == undone["Id"]
+    for path in [*(f"players/Aladric/history{query}" for query in lists), "history"]:
+        listed = staff(f"GET {path}").json["Values"]
+        assert {entry["Id"]: entry["UndoneBy"] for entry in listed}[made["Id"]] == undone["Id"]
     redone = undo(undone)
     assert held(db, player) == changed
     # Each entry is undone once: the change is in force again, and it is the redo that is undone.
@@ -91,52 +90,47 @@ def test_a_change_its_undo_and_the_undo_of_that(staff, change, undo, db, player,
     assert held(db, player) == before
 
 
-ABSENT = [
-    ("level", {"level": 7}, ("Exp",)),
-    ("level", {"level": 7}, ("Level", "Exp")),
-    ("class", {"Id": ITEM}, ("ClassName",)),
+# A change, and what is stored of the player before that: what is absent, and what is odd.
+ODD = [
+    ("level", {"level": 7}, ("Exp",), {}),
+    ("level", {"level": 7}, ("Level", "Exp"), {}),
+    ("level", {"level": 7}, (), {"Exp": 5.0}),
+    ("level", {"level": 7}, (), {"Exp": "many"}),
+    ("class", {"Id": ITEM}, ("ClassName",), {}),
 ]
 
 
-def kept(db):
-    player = db.players.find_one()
-    return {name: player[name] for name in player.keys() - {*BOOKKEEPING}}
-
-
-@pytest.mark.parametrize(("path", "body", "absent"), ABSENT)
+@pytest.mark.parametrize(("path", "body", "absent", "odd"), ODD)
 @pytest.mark.parametrize("way", ["one", "batch"])
-def test_a_field_that_was_absent_is_absent_again(staff, undo, db, player, path, body, absent, way):
-    gone = {"$unset": dict.fromkeys(absent, "")}
-    db.players.update_one({}, gone, bypass_document_validation=True)
-    before = kept(db)
+def test_what_was_absent_or_odd_is_so_again(staff, undo, db, player, path, body, absent, odd, way):
+    def kept():
+        found = db.players.find_one()
+        return {name: found[name] for name in found.keys() - {*BOOKKEEPING}}
+
+    update = {"$unset": dict.fromkeys(absent, "")} if absent else {"$set": odd}
+    db.players.update_one({}, update, bypass_document_validation=True)
+    before = kept()
     made = staff(f"POST players/{player['_id']}/{path}", body).headers["X-History-Id"]
-    assert set(absent) <= db.players.find_one().keys()
+    after = kept()
+    assert set(absent) <= after.keys()
     if way == "one":
         undone = undo({"Id": made})
     else:
         planned = staff("POST batches", {"Rows": [{"Operation": "undo", "Id": made}]}).json
         assert staff(f"POST batches/{planned['Id']}/advance").json["Done"] == 1
         undone = staff(f"GET players/{player['_id']}/history?pageSize=1").json["Values"][0]
-    assert kept(db) == before
+    assert kept() == before
     undo(undone)
-    assert set(absent) <= db.players.find_one().keys()
-
-
-@pytest.mark.parametrize("exp", [5.0, "many"])
-def test_a_value_that_the_validator_refuses_is_restored(change, undo, db, player, exp):
-    db.players.update_one({}, {"$set": {"Exp": exp}}, bypass_document_validation=True)
-    undo(change("level", {"level": 7}))
-    assert db.players.find_one()["Exp"] == exp
+    assert kept() == after
 
 
 @pytest.mark.parametrize(
     ("path", "body"), [c for c in CHANGES if not c[0].endswith(("take", "forget"))]
 )
 def test_an_undo_works_where_the_whole_map_was_absent(change, undo, db, player, path, body):
-    maps = ("Inventory", "Bank", "Spells", "Variables")
-    db.players.update_one({}, {"$unset": dict.fromkeys(maps, "")}, bypass_document_validation=True)
+    db.players.update_one({}, {"$unset": dict.fromkeys(MAPS, "")}, bypass_document_validation=True)
     undo(change(path, body))
-    assert not any(map(db.players.find_one().get, maps))
+    assert not any(map(db.players.find_one().get, MAPS))
 
 
 def test_what_was_spent_or_set_since_is_refused_and_nothing_changes(change, undo, db, player):
@@ -151,17 +145,13 @@ def test_what_was_spent_or_set_since_is_refused_and_nothing_changes(change, undo
 
 
 def test_what_has_no_inverse_is_refused_and_what_is_not_there_not_found(undo, db, player):
-    reasons = {"register": "never", "import": "former record", "give": "recorded"}
-    for version, (operation, why) in enumerate(reasons.items(), 1):
-        entry = make_entry(player, Operation=operation, Version=version)
-        db.history.insert_one(entry)
-        assert why in undo({"Id": entry["_id"]}, status=409)["Message"]
-    for unknown in (f"player:{player['_id']}:9", "nonsense"):
-        undo({"Id": unknown}, status=404)
+    never = make_entry(player, Operation="register")
     change = {"Path": f"Variables.{VARIABLE}", "Before": None, "After": 1}
     gone = make_entry({"_id": guid()}, Operation="set-variable", Changes=[change])
-    db.history.insert_one(gone)
+    db.history.insert_many([never, gone])
+    assert "never" in undo({"Id": never["_id"]}, status=409)["Message"]
     assert "player" in undo({"Id": gone["_id"]}, status=404)["Message"]
+    undo({"Id": f"player:{player['_id']}:9"}, status=404)
 
 
 def test_a_change_that_was_rolled_back_is_not_undone(change, undo, db, player, app):

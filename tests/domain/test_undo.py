@@ -98,23 +98,41 @@ def takes_a_bag(changes):
     return any("BagId" in (change["Before"] or {}) for change in changes)
 
 
-@given(players, rules)
-def test_a_change_and_its_undo_leave_everything_as_it_was_and_the_undo_of_it_is_the_change(
-    player, rule
-):
+spell_maps = st.dictionaries(
+    st.integers(0, 3).map(str), st.sampled_from([ITEM, OTHER, SPELL]), max_size=3
+).filter(lambda known: len(set(known.values())) == len(known))
+spell_rules = st.sampled_from(
+    [partial(teach, size=4, spellid=SPELL), partial(forget, spellid=SPELL)]
+)
+changes_of_players = st.one_of(
+    st.tuples(players, rules, st.just(undo_items)),
+    st.tuples(
+        st.builds(lambda known: {"Spells": known}, spell_maps),
+        spell_rules,
+        st.just(partial(spells.undo, size=4)),
+    ),
+)
+
+
+@given(changes_of_players)
+def test_a_change_and_its_undo_leave_everything_as_it_was_and_the_undo_of_it_is_the_change(case):
+    player, rule, undo = case
     made = applied(rule, player)
     if made is None or takes_a_bag(made[1]):
         return
     after, changes = made
-    undone, undo_changes = applied(partial(undo_items, changes=changes), after)
+    undone, undo_changes = applied(partial(undo, changes=changes), after)
     assert undone == player
-    again, _ = applied(partial(undo_items, changes=undo_changes), undone)
+    again, _ = applied(partial(undo, changes=undo_changes), undone)
     assert again == after
 
 
-@given(players, rules, st.lists(rules, max_size=3), st.none() | slot_maps)
-def test_what_others_changed_between_stays(player, rule, others, by_game):
-    """The undo changes the counts by exactly what the change had changed, or nothing at all."""
+@given(players, rules, st.lists(rules, max_size=3), st.none() | slot_maps, st.booleans())
+def test_what_others_changed_between_stays(player, rule, others, by_game, is_partial):
+    """An undo moves what the change moved or nothing, a partial one a part, and says so.
+
+    The undo of a partial one moves exactly that part back.
+    """
     made = applied(rule, player)
     if made is None:
         return
@@ -123,29 +141,16 @@ def test_what_others_changed_between_stays(player, rule, others, by_game):
     for other in others:
         after = (applied(other, after) or (after,))[0]
     after = after if by_game is None else {**after, "Inventory": by_game}
-    if one_bag(after) and (undone := applied(partial(undo_items, changes=changes), after)):
-        assert difference(counts(undone[0]), counts(after)) == moved
-
-
-@given(players, rules, st.lists(rules, max_size=3), st.none() | slot_maps)
-def test_a_partial_undo_moves_what_it_can_and_tells_the_rest(player, rule, others, by_game):
-    """It moves a part of what the change moved, and its own undo moves exactly that part back."""
-    made = applied(rule, player)
-    if made is None:
-        return
-    after, changes = made
-    moved = difference(counts(player), counts(after))
-    for other in others:
-        after = (applied(other, after) or (after,))[0]
-    after = after if by_game is None else {**after, "Inventory": by_game}
-    undo = partial(undo_items, changes=changes, is_partial=True)
+    undo = partial(undo_items, changes=changes, is_partial=is_partial)
     if not one_bag(after) or (undone := applied(undo, after)) is None:
         return
     part = difference(counts(undone[0]), counts(after))
-    assert part
-    for item, quantity in part.items():
-        assert 0 < quantity / moved[item] <= 1
     assert (undo(after).warning is None) == (part == moved)
+    if not is_partial:
+        assert part == moved
+        return
+    assert part
+    assert all(0 < quantity / moved[item] <= 1 for item, quantity in part.items())
     redone = applied(partial(undo_items, changes=undone[1]), undone[0])
     assert takes_a_bag(undone[1]) if redone is None else counts(redone[0]) == counts(after)
 
@@ -154,140 +159,119 @@ def slot(path, before, after):
     return {"Path": path, "Before": before, "After": after}
 
 
-FIVE = {"ItemId": ITEM, "Quantity": 5}
-GIFT = [slot("Inventory.0", None, FIVE)]
+def held(quantity, item=ITEM, **further):
+    return {"ItemId": item, "Quantity": quantity, **further}
 
 
-def undone_items(changes, inventory, bank=None, **options):
-    player = {"Inventory": inventory, "Bank": bank or {}}
-    return undo_items(player, changes=changes, **options).fields
+FIVE, OTHERS = held(5), held(1, OTHER)
+GEAR = {"StatBuffs": [1, 0, 0, 0, 0]}
+FILLED_BAG = held(1, BagId=BAG)
+GIVEN, TAKEN = slot("Inventory.0", None, FIVE), slot("Inventory.2", FIVE, None)
+FULL = {str(number): OTHERS for number in range(6)}
+
+# The changes, the inventory before their undo, and after it.
+UNDONE = {
+    "what was given is taken where it lies now": ([GIVEN], {"3": FIVE}, {}),
+    "from a larger stack": ([GIVEN], {"3": held(7)}, {"3": held(2)}),
+    "what was taken goes to where it was": ([TAKEN], {}, {"2": FIVE}),
+    "or to the first free slot": ([TAKEN], {"2": OTHERS}, {"2": OTHERS, "0": FIVE}),
+    "or to a stack first": (
+        [TAKEN],
+        {"2": OTHERS, "4": held(9)},
+        {"2": OTHERS, "4": held(10), "0": held(4)},
+    ),
+    "gear does not stack": (
+        [slot("Inventory.2", held(1, **GEAR), None)],
+        {"2": held(1, **GEAR), "0": held(1, **GEAR)},
+        {number: held(1, **GEAR) for number in "012"},
+    ),
+    "a part of a stack of gear goes back to it": (
+        [slot("Inventory.2", held(3, **GEAR), held(2, **GEAR))],
+        {"2": held(2, **GEAR)},
+        {"2": held(3, **GEAR)},
+    ),
+    "each slot gets its own further fields": (
+        [slot("Inventory.0", held(5, Wear=1), None), slot("Inventory.3", held(5, Wear=2), None)],
+        {},
+        {"0": held(5, Wear=1), "3": held(5, Wear=2)},
+    ),
+    "an empty bag is taken back": ([slot("Inventory.2", None, FILLED_BAG)], {"2": FILLED_BAG}, {}),
+    **{
+        f"buffs that are {buffs} are compared": (
+            *([slot("Inventory.2", held(5, StatBuffs=buffs), None)], {}),
+            {"2": held(5, StatBuffs=buffs)},
+        )
+        for buffs in ([{"a": 1}], "text", [[1]], 7)
+    },
+}
 
 
-def test_what_was_given_is_taken_where_it_lies_now():
-    assert undone_items(GIFT, {"3": FIVE})["Inventory"] == {}
-    assert undone_items(GIFT, {}, {"4": {**FIVE, "Quantity": 7}})["Bank"]["4"]["Quantity"] == 2
+@pytest.mark.parametrize(("changes", "before", "after"), UNDONE.values(), ids=UNDONE)
+def test_items_go_where_they_were_or_fit(changes, before, after):
+    change = undo_items({"Inventory": before, "Bank": {}}, changes=changes)
+    assert (change.fields["Inventory"], change.warning) == (after, None)
 
 
-def test_what_was_spent_is_not_taken_from_somewhere_else():
-    marked = {**FIVE, "StatBuffs": [1, 0, 0, 0, 0]}
-    with pytest.raises(items.Spent, match=r"3 .* left, but 5 were given"):
-        undone_items(GIFT, {"0": {**FIVE, "Quantity": 3}, "1": marked})
+REFUSED = {
+    "what was spent is not taken from elsewhere": (
+        *([GIVEN], {"0": held(3), "1": held(5, **GEAR)}),
+        *({}, items.Spent, r"3 .* left, but 5 were given"),
+    ),
+    "there is no room": ([TAKEN], FULL, {}, Conflict, "no room"),
+    # Somebody else may have got it since, and only the game knows.
+    "a bag is not given back": (
+        *([slot("Inventory.2", FILLED_BAG, None)], {}),
+        *({}, items.BagIsElsewhere, None),
+    ),
+    "a bag is not empty": (
+        *([slot("Inventory.2", None, FILLED_BAG)], {"2": FILLED_BAG}),
+        *({"is_filled": lambda _: True}, Conflict, "is not empty"),
+    ),
+    "a part of nothing": ([GIVEN], {}, {"is_partial": True}, items.Spent, None),
+    # To give back all that went, and take only a part of what came, would make items.
+    "a part of both directions": (
+        *([slot("Bank.0", FIVE, None), GIVEN], {"0": held(2)}),
+        *({"is_partial": True}, items.Spent, None),
+    ),
+}
 
 
-def test_what_was_taken_goes_to_where_it_was_or_the_first_place_that_fits():
-    taken = [slot("Inventory.2", FIVE, None)]
-    assert undone_items(taken, {})["Inventory"] == {"2": FIVE}
-    full = {"2": {"ItemId": OTHER, "Quantity": 1}}
-    assert undone_items(taken, full)["Inventory"]["0"] == FIVE
-    stack = {**full, "4": {**FIVE, "Quantity": 9}}
-    after = undone_items(taken, stack)["Inventory"]
-    assert (after["4"]["Quantity"], after["0"]["Quantity"]) == (10, 4)
+@pytest.mark.parametrize(
+    ("changes", "inventory", "options", "error", "why"), REFUSED.values(), ids=REFUSED
+)
+def test_an_undo_of_items_is_refused(changes, inventory, options, error, why):
+    player = {"Inventory": inventory, "Bank": FULL if inventory is FULL else {}}
+    with pytest.raises(error, match=why):
+        undo_items(player, changes=changes, **options)
 
 
-def test_without_room_nothing_is_given_back():
-    full = {str(number): {"ItemId": OTHER, "Quantity": 1} for number in range(6)}
-    with pytest.raises(Conflict, match="no room"):
-        undone_items([slot("Inventory.2", FIVE, None)], full, full)
-
-
-def test_a_partial_undo_says_what_is_missing():
-    left = {"0": {**FIVE, "Quantity": 2}}
-    for changes, inventory, bank, after, missing in (
-        (GIFT, left, {}, {}, "3 of 5 of the item {} cannot be taken back: the player no longer"),
-        ([slot("Inventory.0", {**FIVE, "Quantity": 9}, left["0"])], left, {}, None, ""),
-        ([slot("Inventory.0", FIVE, None)], {"0": {**FIVE, "Quantity": 8}}, None, None, "3 of 5 "),
-    ):
-        full = {str(n): {"ItemId": OTHER, "Quantity": 1} for n in range(1, 6)}
-        bank = {**full, "0": {"ItemId": OTHER, "Quantity": 1}} if bank is None else bank
-        player = {"Inventory": {**inventory, **(full if bank else {})}, "Bank": bank}
-        change = undo_items(player, changes=changes, is_partial=True)
-        assert (change.warning or "").startswith(missing.format(ITEM))
-        assert after is None or change.fields["Inventory"] == after
-        assert bool(change.warning) == bool(missing)
-
-
-def test_a_partial_undo_of_nothing_or_of_both_directions_is_refused():
-    """To give back all that went, and take only a part of what came, would make items."""
-    moved = [slot("Inventory.0", FIVE, None), slot("Bank.0", None, FIVE)]
-    for changes, inventory, bank in (
-        (GIFT, {}, {}),
-        (moved, {}, {"0": {**FIVE, "Quantity": 2}}),
-    ):
-        with pytest.raises(items.Spent):
-            undone_items(changes, inventory, bank, is_partial=True)
-
-
-def test_a_bag_is_not_given_back():
-    """Somebody else may have got it since, and only the game knows."""
-    bag = {"ItemId": ITEM, "Quantity": 1, "BagId": BAG}
-    with pytest.raises(items.BagIsElsewhere):
-        undone_items([slot("Inventory.2", bag, None)], {})
-
-
-def test_a_bag_that_holds_something_is_not_taken_back():
-    bag = {"ItemId": ITEM, "Quantity": 1, "BagId": BAG}
-    given = [slot("Inventory.2", None, bag)]
-    assert undone_items(given, {"2": bag})["Inventory"] == {}
-    with pytest.raises(Conflict, match="is not empty"):
-        undone_items(given, {"2": bag}, is_filled=lambda _: True)
-
-
-GEAR = {"ItemId": ITEM, "Quantity": 1, "StatBuffs": [1, 0, 0, 0, 0]}
-
-
-def test_gear_does_not_stack_when_it_comes_back():
-    taken = [slot("Inventory.2", GEAR, None)]
-    after = undone_items(taken, {"2": GEAR, "0": GEAR})["Inventory"]
-    assert after == {"2": GEAR, "0": GEAR, "1": GEAR}
-
-
-def test_a_part_of_a_stack_of_gear_goes_back_to_it():
-    three, two = {**GEAR, "Quantity": 3}, {**GEAR, "Quantity": 2}
-    assert undone_items([slot("Inventory.2", three, two)], {"2": two})["Inventory"] == {"2": three}
-
-
-def test_each_slot_gets_its_own_further_fields_back():
-    first, second = {**FIVE, "Wear": 1}, {**FIVE, "Wear": 2}
-    taken = [slot("Inventory.0", first, None), slot("Inventory.3", second, None)]
-    assert undone_items(taken, {})["Inventory"] == {"0": first, "3": second}
-
-
-@pytest.mark.parametrize("buffs", [[{"a": 1}], "text", [[1]], 7])
-def test_buffs_of_any_shape_are_compared(buffs):
-    odd = {**FIVE, "StatBuffs": buffs}
-    assert undone_items([slot("Inventory.2", odd, None)], {})["Inventory"] == {"2": odd}
+@pytest.mark.parametrize(
+    ("changes", "inventory", "bank", "missing"),
+    [
+        (GIVEN, {"0": held(2)}, {}, f"3 of 5 of the item {ITEM} cannot be taken back: the player"),
+        (TAKEN, {**FULL, "0": held(8)}, FULL, "3 of 5 "),
+    ],
+)
+def test_a_partial_undo_says_what_is_missing(changes, inventory, bank, missing):
+    player = {"Inventory": inventory, "Bank": bank}
+    change = undo_items(player, changes=[changes], is_partial=True)
+    assert change.warning.startswith(missing)
 
 
 def test_a_map_that_was_missing_is_told_entry_by_entry():
     changes = field_changes(PLAYER, {}, {"Inventory": {"0": FIVE}, "Bank": {}})
-    assert changes == [slot("Inventory.0", None, FIVE), slot("Bank", None, {})]
-
-
-spell_maps = st.dictionaries(
-    st.integers(0, 3).map(str), st.sampled_from([ITEM, OTHER, SPELL]), max_size=3
-).filter(lambda known: len(set(known.values())) == len(known))
-
-
-@given(spell_maps, st.sampled_from([partial(teach, size=4), forget]))
-def test_a_spell_and_its_undo(known, rule):
-    made = applied(partial(rule, spellid=SPELL), {"Spells": known})
-    if made is None:
-        return
-    after, changes = made
-    undone, undo_changes = applied(partial(spells.undo, changes=changes, size=4), after)
-    assert undone == {"Spells": known}
-    again, _ = applied(partial(spells.undo, changes=undo_changes, size=4), undone)
-    assert again == after
+    assert changes == [GIVEN, slot("Bank", None, {})]
 
 
 def test_spells_that_changed_since_are_refused():
     taught, forgotten = [slot("Spells.1", None, SPELL)], [slot("Spells.1", SPELL, None)]
-    with pytest.raises(SpellNotKnown):
-        spells.undo({"Spells": {}}, changes=taught, size=4)
-    with pytest.raises(SpellKnown):
-        spells.undo({"Spells": {"3": SPELL}}, changes=forgotten, size=4)
-    with pytest.raises(NoSpellSlot):
-        spells.undo({"Spells": {"0": ITEM, "1": OTHER}}, changes=forgotten, size=2)
+    for known, changes, size, error in (
+        ({}, taught, 4, SpellNotKnown),
+        ({"3": SPELL}, forgotten, 4, SpellKnown),
+        ({"0": ITEM, "1": OTHER}, forgotten, 2, NoSpellSlot),
+    ):
+        with pytest.raises(error):
+            spells.undo({"Spells": known}, changes=changes, size=size)
     moved = spells.undo({"Spells": {"1": OTHER}}, changes=forgotten, size=4)
     assert moved.fields["Spells"] == {"1": OTHER, "0": SPELL}
 
