@@ -85,8 +85,6 @@ MALFORMED = [
         "The request body is not valid JSON: unexpected end of data: line 1 column 2 (char 1).",
     ),
     ("[1]", "The request body must be a JSON object."),
-    ("null", "The request body must be a JSON object."),
-    ('"text"', "The request body must be a JSON object."),
     ('{"itemid": NaN}', None),
     (b'{"note": "\xff"}', None),
     ("[" * 5000, None),
@@ -95,7 +93,6 @@ MALFORMED = [
         "The request body is not valid JSON: input data is empty: line 1 column 1 (char 0).",
     ),
     ("", "The field 'itemid' is required; the field 'quantity' is required."),
-    ("{}", "The field 'itemid' is required; the field 'quantity' is required."),
 ]
 
 
@@ -107,31 +104,23 @@ def test_a_malformed_body_is_a_400(client):
 
 WRONG = [
     ("itemid", "sword", "The field 'itemid' must be a guid."),
-    ("itemid", 5, "The field 'itemid' must be a guid."),
     ("itemid", None, "The field 'itemid' must not be null."),
     (
         "itemid",
         "00000000-0000-0000-0000-000000000000",
         "The field 'itemid' must not be the all-zero guid.",
     ),
-    ("itemid", {"$ne": None}, "The field 'itemid' must be a guid."),
     ("quantity", "5", "The field 'quantity' must be a whole number."),
     ("quantity", 5.0, "The field 'quantity' must be a whole number."),
     ("quantity", True, "The field 'quantity' must be a whole number."),
-    ("quantity", None, "The field 'quantity' must not be null."),
-    ("quantity", [], "The field 'quantity' must be a whole number."),
     ("quantity", 0, None),
-    ("quantity", -1, None),
     ("quantity", 2**31, None),
-    ("quantity", 2**63, None),
     ("quantity", 10**30, None),
     ("bankoverflow", "true", "The field 'bankoverflow' must be true or false."),
     ("bankoverflow", 1, "The field 'bankoverflow' must be true or false."),
     ("note", 1, "The field 'note' must be a string."),
     ("password", "secret", None),
     ("password", "g" * 64, None),
-    ("itemId", GUID, "The field 'itemId' is unknown."),
-    ("bankOverflow", True, "The field 'bankOverflow' is unknown."),
     ("colour", "red", "The field 'colour' is unknown."),
 ]
 
@@ -187,22 +176,13 @@ def test_a_bug_is_a_bland_500_with_its_details_in_the_log(client, caplog, kind):
     assert record.exc_info[1] is FAILURES[kind]
 
 
-def test_trailing_slashes_and_stray_headers_are_tolerated(client):
-    assert client.get("/healthz/").status_code == 200
-    assert client.get("/healthz", content_type="application/json").status_code == 200
-
-
-def test_a_body_of_very_many_fields_is_refused_without_a_look_at_each(client):
-    response = client.post("/things/take", json={f"itmid{number}": 0 for number in range(20_000)})
-    assert response.status_code == 400
-    assert response.json["Message"] == "The request body has more than 100 fields."
-
-
-def test_a_body_of_many_unknown_fields_is_refused_in_few_words(client):
-    body = {f"itmid{number}": 0 for number in range(90)}
-    response = client.post("/things/take", json={**body, "x" * 5000: 1})
-    assert response.status_code == 400
-    assert len(response.json["Errors"]) == 20
+def test_a_body_of_very_many_fields_is_refused_in_few_words(client):
+    many = {f"itmid{number}": 0 for number in range(20_000)}
+    response = client.post("/things/take", json=many)
+    assert_error(response, 400, "The request body has more than 100 fields.")
+    fewer = dict.fromkeys([*many][:90], 0)
+    response = client.post("/things/take", json={**fewer, "x" * 5000: 1})
+    assert (response.status_code, len(response.json["Errors"])) == (400, 20)
     assert len(response.data) < 5000
 
 

@@ -22,23 +22,21 @@ def get(caller):
 
 
 NAMES = [
-    *("Bob", "Sir Bob", "100%", "50%25", "What?", "a#b", "a&b=c", "a+b", "ñandú", "玩家", "Игрок"),
-    *("🐉", "a\\b", "'\"", "$where", "a.b", "..", "İstanbul", "ﬁsh", " spaced ", "x;y", "%2F"),
+    *("Sir Bob", "100%", "50%25", "What?", "a#b", "a&b=c", "a+b", "ñandú", "玩家", "Игрок", "🐉"),
+    *("a\\b", "'\"", "$where", "a.b", "..", "İstanbul", "ﬁsh", " spaced ", "x;y", "%2F"),
 ]
 
 
 def test_a_player_is_found_by_any_printable_name(get, world):
     for name in NAMES:
         player = world.add_player(Name=name)
-        found = get(name)
-        assert found.status_code == 200, name
-        assert (found.json["Id"], found.json["Name"]) == (player["_id"], name)
+        assert get(name).json.items() >= {"Id": player["_id"], "Name": name}.items(), name
 
 
 def test_names_and_ids_compare_without_case(get, world):
     player = world.add_player(Name="Bob the Élan")
-    keys = ("BOB the élan", "bob THE ÉLAN", "Bob the E\u0301lan", player["_id"].upper())
-    assert [get(key).json["Id"] for key in keys] == [player["_id"]] * 4
+    for key in ("BOB the élan", "Bob the E\u0301lan", player["_id"].upper()):
+        assert get(key).json["Id"] == player["_id"]
 
 
 def test_all_promised_fields_are_served_and_what_the_game_adds(get, world):
@@ -53,8 +51,7 @@ def test_all_promised_fields_are_served_and_what_the_game_adds(get, world):
 
 def test_a_stray_date_or_id_does_not_keep_a_player_from_being_served(get, world, db, settings):
     player = world.add_player(Name="Bob")
-    db.players.update_one({"_id": player["_id"]}, {"$set": {"Id": "stray"}})
-    if not settings.MONGODB_URI.startswith("mongomock"):
-        far = DatetimeMS(300_000_000_000_000)
-        db.players.update_one({"_id": player["_id"]}, {"$set": {"LastOnline": far}})
+    is_real = not settings.MONGODB_URI.startswith("mongomock")
+    far = {"LastOnline": DatetimeMS(300_000_000_000_000)} if is_real else {}
+    db.players.update_one({}, {"$set": {"Id": "stray", **far}})
     assert get("Bob").json["Id"] == player["_id"]

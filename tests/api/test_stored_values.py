@@ -1,7 +1,6 @@
 """Values of every BSON type, wherever a game may store them: pages, files and the API show them."""
 
 import math
-import re
 import uuid
 from datetime import datetime, timedelta, timezone
 from itertools import product
@@ -180,37 +179,22 @@ def paths(doors, stored):
         "entry": [*changed, *ids["history"][:3]],
     }
     for door in doors:
-        names = re.findall(r"\[(\w+)\]", door.route)
-        known = [values.get(name) or [VALUES_OF_DOORS[name]] for name in names]
+        known = [values.get(name) or [VALUES_OF_DOORS[name]] for name in door.variables]
         for chosen in product(*known) if door.method == "GET" else ():
-            path = door.route
-            for name, one in zip(names, chosen, strict=True):
-                path = path.replace(f"[{name}]", one)
-            yield path
-
-
-@pytest.fixture
-def store(db, app):
-    """Store a value in every field; an error of a page is an answer here, as in production."""
-    app.testing = False
-
-    def store(value):
-        stored = {}
-        for name, found in documents(value, datetime.now(timezone.utc)):
-            db[name].insert_many(found, bypass_document_validation=True)
-            stored[name] = [*stored.get(name, ()), *found]
-        return stored
-
-    yield store
-    app.testing = True
+            yield door.path_with(dict(zip(door.variables, chosen, strict=True)))
 
 
 @on_mongodb
 @pytest.mark.parametrize("name", some(VALUES))
-def test_a_value_of_any_type_is_shown_wherever_it_is_stored(app, world, staff, store, name):
-    stored = store(VALUES[name])
-    colleague = visitor(app, world, *Role)
-    statuses = {}
+def test_a_value_of_any_type_is_shown_wherever_it_is_stored(
+    app, world, staff, db, name, monkeypatch
+):
+    # An error of a page is an answer, as in production.
+    monkeypatch.setattr(app, "testing", False)
+    stored, colleague, statuses = {}, visitor(app, world, *Role), {}
+    for kind, found in documents(VALUES[name], datetime.now(timezone.utc)):
+        db[kind].insert_many(found, bypass_document_validation=True)
+        stored.setdefault(kind, []).extend(found)
     for path in paths(CONSOLE_DOORS, stored):
         answer = colleague.get(path.removeprefix("/console"))
         assert answer.data is not None  # a file is read to its end

@@ -37,14 +37,9 @@ def legacy(**body):
     return windows[0]
 
 
-def test_the_defaults_are_page_0_and_five_records():
-    assert paged() == Window(0, 5, 5)
-    assert legacy() == Window(0, 5, 5)
-
-
-def test_a_page_size_over_the_maximum_is_served_as_the_maximum():
-    assert paged(pageSize="5000") == Window(0, 100, 100)
-    assert legacy(count=999) == Window(0, 100, 100)
+def test_a_page_is_the_first_of_five_records_and_never_larger_than_the_maximum():
+    assert paged() == legacy() == Window(0, 5, 5)
+    assert paged(pageSize="5000") == legacy(count=999) == Window(0, 100, 100)
 
 
 @given(st.integers(0, 1000), st.integers(1, 300), st.integers(1, 300))
@@ -65,37 +60,26 @@ def test_what_is_no_number_in_range_is_refused_by_name(name):
         assert list(caught.value.fields) == [name], text
 
 
-def test_an_empty_page_is_refused():
-    for name in ("pageSize", "limit"):
-        with pytest.raises(Invalid, match=f"'{name}' must be greater"):
-            paged(**{name: "0"})
+def test_an_empty_page_and_a_page_number_beside_a_cursor_are_refused():
+    for query, why in (
+        *(({name: "0"}, f"'{name}' must be greater") for name in ("pageSize", "limit")),
+        ({"after": "", "page": "1"}, "'page' must be 0 where 'after' is given"),
+    ):
+        with pytest.raises(Invalid, match=why):
+            paged(**query)
 
 
 def test_a_legacy_list_takes_integers_only():
     for value in ("5", 5.0, True, None, [5], -1):
         with pytest.raises(Invalid, match="'page' must"):
-            load(LegacyListArgs(), {"page": value})
-
-
-def test_a_page_number_has_no_place_beside_a_cursor():
-    for page in ("1", "7"):
-        with pytest.raises(Invalid, match="'page' must be 0 where 'after' is given"):
-            load(PagedListArgs(), {"after": "", "page": page}, "exclude")
+            legacy(page=value)
 
 
 def test_both_envelopes_say_what_was_served():
+    values = PAGE.values
     args = load(PagedListArgs(), {"page": "2", "limit": "2"}, "exclude")
-    assert paged_list(args, lambda _: PAGE) == {
-        "Total": 12,
-        "Page": 2,
-        "PageSize": 5,
-        "Count": 2,
-        "Values": [{"Name": "a"}, {"Name": "b"}],
-    }
+    envelope = {"Total": 12, "Page": 2, "PageSize": 5, "Count": 2, "Values": values}
+    assert paged_list(args, lambda _: PAGE) == envelope
     args = load(LegacyListArgs(), {"page": 2})
-    assert legacy_list(args, lambda _: PAGE) == {
-        "total": 12,
-        "Page": 2,
-        "count": 2,
-        "entries": [{"Name": "a"}, {"Name": "b"}],
-    }
+    envelope = {"total": 12, "Page": 2, "count": 2, "entries": values}
+    assert legacy_list(args, lambda _: PAGE) == envelope

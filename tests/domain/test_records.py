@@ -54,19 +54,15 @@ def test_values_without_a_json_form_survive_the_round_trip(value):
     assert exact(from_json(to_json(value))) == exact(value)
 
 
-def test_a_field_that_is_called_id_does_not_stand_in_for_the_id():
-    player = make_player()
-    assert RECORDS["players"](SIZES).record({**player, "Id": "x"})["Id"] == player["_id"]
+CLAIMS = [{"$oid": "x"}, {"$date": {}}, {"$binary": 1}, {"$numberDecimal": "x"}, {"$uuid": "x"}]
 
 
-@pytest.mark.parametrize(
-    "claim", [{"$oid": "x"}, {"$date": {}}, {"$binary": 1}, {"$numberDecimal": "x"}, {"$uuid": "x"}]
-)
-def test_a_value_that_is_not_what_it_claims_to_be_is_refused(claim):
+def test_a_value_that_is_not_what_it_claims_to_be_is_refused():
     record = RECORDS["players"](SIZES)
-    line = encode({**record.record(make_player()), "Guild": {"Founded": [claim]}})
-    with pytest.raises(Invalid, match=r"'Guild' does not match its \$ type"):
-        parse_line(line, record)
+    for claim in CLAIMS:
+        line = encode({**record.record(make_player()), "Guild": {"Founded": [claim]}})
+        with pytest.raises(Invalid, match=r"'Guild' does not match its \$ type"):
+            parse_line(line, record)
 
 
 def deep(depth):
@@ -96,7 +92,8 @@ def test_what_is_long_or_deep_is_refused(kind, fields, fault):
         parse_line(json.dumps(record).encode(), RECORDS[kind](SIZES))
 
 
-def test_a_byte_order_mark_does_no_harm():
-    record = RECORDS["players"](SIZES)
-    line = encode(record.record(make_player()))
+def test_a_field_that_is_called_id_or_a_byte_order_mark_does_no_harm():
+    record, player = RECORDS["players"](SIZES), make_player()
+    assert record.record({**player, "Id": "x"})["Id"] == player["_id"]
+    line = encode(record.record(player))
     assert parse_line(b"\xef\xbb\xbf" + line, record) == parse_line(line, record)

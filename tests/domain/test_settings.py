@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 
 import config
-from app.storage.client import Storage
 from config import SettingsError
 from config import base as base_module
 
@@ -47,10 +46,6 @@ def test_every_setting_has_a_line_of_comment_and_a_type():
             assert match[1] in hints
 
 
-def test_development_is_the_default():
-    assert load().ENV == "development"
-
-
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
@@ -81,7 +76,7 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
                 f"QM_UNRECORDED_FIELDS contains '{name}'; each part must be one of MapId, MapName, "
                 "X, Y, Dir, Sprite, Face, Vitals, InBank.",
             )
-            for name in ("Inventory", "Level", "Version", "x")
+            for name in ("Inventory", "x")
         ),
         *(
             (
@@ -97,7 +92,7 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
                 f"QM_MAIL_DEFAULT_SENDER is '{text}'; it must be a mail address, such as "
                 "Quartermaster <noreply@example.com>.",
             )
-            for text in ("not an address", "<q@example.com", "q@", "a@b.example, c@d.example")
+            for text in ("<q@example.com", "q@", "a@b.example, c@d.example")
         ),
         *(
             ({name: text}, f"QM_{name} is '{text}'; it must be an address or a host name{more}.")
@@ -109,13 +104,12 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
                 {"MONGODB_URI": uri},
                 "QM_MONGODB_URI must begin with mongodb:// or mongodb+srv://.",
             )
-            for uri in ("postgres://x", "localhost", "keeper:secret@localhost:27017")
+            for uri in ("postgres://x", "keeper:secret@localhost:27017")
         ),
         *(
             ({name: " "}, f"QM_{name} is empty; give it a value, or remove it for {default}.")
             for name, default in (("DATA_DIR", "var"), ("PORT", 8000))
         ),
-        ({"ENV": ""}, "QM_ENV is ''; it must be one of development, production, testing."),
         (
             {"MONGODB_DATABASE": "a/b"},
             "QM_MONGODB_DATABASE is 'a/b'; it must be a name of at most 63 characters, without "
@@ -138,7 +132,6 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             "is 40.",
         ),
         ({"PORT": "many"}, "QM_PORT is 'many'; it must be a whole number."),
-        ({"WORKERS": "0"}, "QM_WORKERS is 0; it must be at least 1 and at most 1000."),
         ({"PORT": "70000"}, "QM_PORT is 70000; it must be at least 1 and at most 65535."),
         (
             {"AUTH_CACHE_SECONDS": "nan"},
@@ -148,10 +141,6 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             {"MONGODB_SELECTION_SECONDS": "1e9"},
             "QM_MONGODB_SELECTION_SECONDS is 1000000000.0; it must be at least 0.001 and at most "
             "86400.",
-        ),
-        (
-            {"MONGODB_OPERATION_SECONDS": "0.0001"},
-            "QM_MONGODB_OPERATION_SECONDS is 0.0001; it must be at least 0.001 and at most 86400.",
         ),
         ({"ENV": "prod"}, "QM_ENV is 'prod'; it must be one of development, production, testing."),
         ({"LOG_LEVEL": "LOUD"}, "QM_LOG_LEVEL must be one of DEBUG, INFO, WARNING, ERROR."),
@@ -240,10 +229,6 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             "The production environment cannot start without QM_SECRET_KEY and QM_MONGODB_URI.",
         ),
         (
-            {"ENV": "production", "SECRET_KEY": SECRET},
-            "The production environment cannot start without QM_MONGODB_URI.",
-        ),
-        (
             {"ENV": "production", "MONGODB_URI": "mongodb://db"},
             "The production environment cannot start without QM_SECRET_KEY.",
         ),
@@ -255,32 +240,23 @@ def test_what_does_not_allow_a_start_is_said_in_a_sentence(environ, sentence):
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize("seconds", ["0.001", "86400"])
-def test_the_driver_of_mongodb_takes_the_shortest_and_the_longest_times(seconds):
-    times = dict.fromkeys(("MONGODB_SELECTION_SECONDS", "MONGODB_OPERATION_SECONDS"), seconds)
-    Storage(load(MONGODB_URI="mongodb://localhost", **times)).close()
-
-
-def test_a_whole_provider_is_accepted_and_one_on_this_machine_without_tls():
+def test_what_allows_a_start():
+    assert load().ENV == "development"
+    production = load(ENV="production", SECRET_KEY=SECRET, MONGODB_URI="mongodb://db")
+    assert production.LOG_FORMAT == "json"
     for issuer in (
         "https://login.example.com/realms/staff",
         "http://localhost:8080",
         "http://[::1]",
     ):
         load(**{**OPENID, "OPENID_ISSUER": issuer}, STAFF_PASSWORDS="false")
-
-
-def test_a_removed_setting_is_refused_unless_it_did_nothing():
-    with pytest.raises(
-        SettingsError, match=r"QM_ERASURE_DELAY_DAYS was removed: .*QM_APPROVAL=era"
-    ):
-        load(ERASURE_DELAY_DAYS="7")
     load(ERASURE_DELAY_DAYS="0")
 
 
-def test_production_starts_with_a_secret_and_a_database():
-    settings = load(ENV="production", SECRET_KEY=SECRET, MONGODB_URI="mongodb://db")
-    assert settings.LOG_FORMAT == "json"
+def test_a_removed_setting_is_refused_with_what_to_use_instead():
+    sentence = r"QM_ERASURE_DELAY_DAYS was removed: .*QM_APPROVAL=era"
+    with pytest.raises(SettingsError, match=sentence):
+        load(ERASURE_DELAY_DAYS="7")
 
 
 def test_a_variable_that_is_no_setting_is_pointed_out():
