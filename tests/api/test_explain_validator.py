@@ -48,19 +48,6 @@ def test_faults_are_found_exactly_where_mongodb_refuses(scratch):
     agrees()
 
 
-def test_valid_documents_are_taken_and_those_without_a_required_field_are_not(scratch):
-    """Random documents may all be valid, or all invalid; of these, the verdict is known."""
-    invalid = [
-        (kind, {name: value for name, value in document.items() if name != missing})
-        for kind, document in dict(VALID).items()
-        for missing in SHAPES[kind]["required"]
-    ]
-    assert refused_of(scratch, VALID) == set()
-    assert refused_of(scratch, invalid) == set(range(len(invalid)))
-    assert not any(list(faults(SHAPES[kind], document)) for kind, document in VALID)
-    assert all(list(faults(SHAPES[kind], document)) for kind, document in invalid)
-
-
 WORDS = [
     (shapes.COUNT, "5", "is a text, not a whole number"),
     (shapes.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),

@@ -172,7 +172,6 @@ FULL = {str(number): OTHERS for number in range(6)}
 # The changes, the inventory before their undo, and after it.
 UNDONE = {
     "what was given is taken where it lies now": ([GIVEN], {"3": FIVE}, {}),
-    "from a larger stack": ([GIVEN], {"3": held(7)}, {"3": held(2)}),
     "what was taken goes to where it was": ([TAKEN], {}, {"2": FIVE}),
     "or to the first free slot": ([TAKEN], {"2": OTHERS}, {"2": OTHERS, "0": FIVE}),
     "or to a stack first": (
