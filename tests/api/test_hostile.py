@@ -52,7 +52,7 @@ def app(request, mongodb_uri):
         **{"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "hostile"},
         **{"ACCOUNT_FAILURES": 10**6, "ADDRESS_FAILURES": 10**6},
         # Who the caller is, is looked up once: it is the same one in all of them.
-        AUTH_CACHE_SECONDS=3600.0,
+        **{"AUTH_CACHE_SECONDS": 3600.0, "ACCESS_TOKEN_SECONDS": 86400},
         LENIENT_BODIES=getattr(request, "param", "strict") == "lenient",
     )
     app = create_app(settings)
