@@ -119,3 +119,9 @@ def test_lenient_bodies_reach_into_objects():
     for twice in ([("Color", ""), ("Color[A]", "1")], [("Color[A]", "1"), ("Color", "")]):
         with pytest.raises(Invalid, match="'Color' must be given once"):
             with_objects(twice)
+
+
+def test_guids_need_no_hyphens_for_public_clients_alone():
+    item = {"itemid": ITEM.replace("-", ""), "quantity": 1}
+    assert respell(GiveItemArgs(), item, True) == {"itemid": ITEM, "quantity": 1}
+    assert respell(GiveItemArgs(), item) == item
