@@ -8,6 +8,9 @@ import json
 import re
 import shlex
 import uuid
+from functools import lru_cache
+
+from bs4 import BeautifulSoup
 
 from app.console.session.sessions import COOKIE, HOST_PREFIX
 from app.core.errors import Unavailable
@@ -25,10 +28,36 @@ def page_of(answer):
     return html.unescape(re.sub(r"<[^>]+>", "", answer.text))
 
 
-def commands_of(answer):
+def markup_of(answer):
+    """Return a page as parsed HTML, to select elements from."""
+    return parsed(answer.text)
+
+
+@lru_cache(maxsize=4)
+def parsed(text):
+    return BeautifulSoup(text, "html.parser")
+
+
+def texts_in(answer, selector):
+    """Return the texts of the elements that a CSS selector finds."""
+    return [element.get_text(" ", strip=True) for element in markup_of(answer).select(selector)]
+
+
+def fields_in(answer, selector):
+    """Return what a browser would send of the form that a CSS selector finds."""
+    sent = {}
+    for field in markup_of(answer).select_one(selector).select("input[name], textarea[name]"):
+        if field.name == "textarea":
+            sent[field["name"]] = field.get_text()
+        elif field.get("type") not in ("checkbox", "radio") or field.has_attr("checked"):
+            sent[field["name"]] = field.get("value", "")
+    return sent
+
+
+def commands_of(answer, within=""):
     """Return the curl lines of a page as the words that a shell would make of them."""
-    lines = re.findall(r"<pre[^>]*>(curl.*?)</pre>", answer.text, re.DOTALL)
-    return [shlex.split(html.unescape(line).replace("\\\n", " ")) for line in lines]
+    lines = markup_of(answer).select(f"{within} details.curl pre")
+    return [shlex.split(line.get_text().replace("\\\n", " ")) for line in lines]
 
 
 def body_of(command):
@@ -117,6 +146,9 @@ class Visitor:
         answer = self.get(path)
         assert answer.status_code == status, (path, answer.status_code, page_of(answer))
         return page_of(answer)
+
+    def set_cookie(self, name, value):
+        self._client.set_cookie(name, value, path="/console")
 
     def cookie(self, name):
         return self._client.get_cookie(name, path="/console") or self._client.get_cookie(name)

@@ -12,7 +12,7 @@ from app.game.actions.store import Actions
 from app.storage.client import Storage
 from tests.applications import service, written
 from tests.callers import Caller
-from tests.console_visitor import PASSWORD, Visitor
+from tests.console_visitor import PASSWORD, Visitor, visitor
 from tests.factories import sha256
 
 TOKEN = "/api/oauth/token"
@@ -122,6 +122,12 @@ def player(world):
 def browser(app):
     """Somebody at the console who has not signed in."""
     return Visitor(app)
+
+
+@pytest.fixture
+def lead(app, world):
+    """Somebody at the console with all roles."""
+    return visitor(app, world, *Role)
 
 
 @pytest.fixture

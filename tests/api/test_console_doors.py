@@ -3,7 +3,6 @@
 import itertools
 import re
 import uuid
-from functools import partial
 from urllib.parse import urlencode
 
 import pytest
@@ -17,8 +16,20 @@ from app.users.oauth.store import RefreshTokens
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service
-from tests.console_table import CONSOLE_DOORS, ONE, VALUES, fields_of
-from tests.console_visitor import PASSWORD, Visitor, WatchedBody, database_away, page_of
+from tests.console_table import CONSOLE_DOORS, OF_FORMS, ONE, VALUES, fields_of
+from tests.console_visitor import (
+    PASSWORD,
+    SAME_ORIGIN,
+    Visitor,
+    WatchedBody,
+    body_of,
+    commands_of,
+    database_away,
+    fields_in,
+    markup_of,
+    page_of,
+    texts_in,
+)
 from tests.endpoint_table import shape_of
 from tests.factories import sha256
 from tests.game import playing
@@ -106,24 +117,28 @@ def test_exactly_the_documented_pages_open(app, world, scene, db, roles):
     assert not refused or contents(db) == before, refused
 
 
-def forms_of(browser, token, scene, **more):
+def forms_of(browser, token, scene, doors=CONSOLE_DOORS):
     """Yield each form that changes something, and a way to send it, with the scene set anew."""
-    for door in CONSOLE_DOORS:
+    for door in doors:
         is_change = door.method == "POST" and ONE not in door.path_with(VALUES)
         if is_change and door.roles and door.route != "/console/sign-out":
             scene()
             # By the id: the player may have another name afterwards.
             by_id = door.path_with({**VALUES, "player": VALUES["player_id"]})
             path = by_id.removeprefix("/console")
-            hidden = {"token": token, "key": str(uuid.uuid4())}
-            yield door, partial(browser.send, path, {**hidden, **fields_of(door), **more})
+            usual = {"token": token, "key": str(uuid.uuid4()), **fields_of(door)}
+
+            def send(path=path, usual=usual, headers=SAME_ORIGIN, **typed):
+                return browser.send(path, {**usual, **typed}, headers)
+
+            yield door, send
 
 
 @pytest.fixture
 def caller(app, world):
     """Somebody who is signed in and may do everything."""
-    world.add_user(PASSWORD, roles=ROLES, Name="caller", Roles=[ASKER])
     browser = Visitor(app)
+    browser.user = world.add_user(PASSWORD, roles=ROLES, Name="caller", Roles=[ASKER])
     browser.sign_in("caller")
     return browser
 
@@ -143,35 +158,75 @@ def test_a_form_that_is_sent_twice_is_one_change(caller, scene, db):
 def test_a_form_of_another_site_changes_nothing(caller, scene, db):
     for door, send in forms_of(caller, caller.token(), scene):
         before = contents(db)
-        assert send({"Sec-Fetch-Site": "cross-site"}).status_code == 403, door
+        assert send(headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403, door
+        assert send(token="").status_code == 403, door
         assert contents(db) == before, door
-    for door, send in forms_of(caller, "", scene):
-        assert send().status_code == 403, door
 
 
-SECRETS = ("new", "again")
-
-
-def test_a_form_that_is_refused_keeps_what_was_typed_and_changes_nothing(caller, scene, db):
-    """No header could hold such a reason, whatever else is right."""
-    for reason in ("x" * 501, "two\nlines"):
-        for door, send in forms_of(caller, caller.token(), scene, reason=reason):
-            ends = ("/run", "/pause", "/cancel", "/withdraw", "/new/file")
-            if door.route.endswith(ends) or "approval]" in door.route:
-                continue  # What it is about has its reason already, or there is no file.
+def test_what_cannot_be_undone_asks_for_the_name(caller, scene, db):
+    doors = [door for door in CONSOLE_DOORS if "confirm" in " ".join(fields_of(door)).lower()]
+    assert len(doors) > 10
+    for door, send in forms_of(caller, caller.token(), scene, doors):
+        for name in {"confirm", "Confirm"} & fields_of(door).keys():
             before = contents(db)
-            answer = send()
-            assert answer.status_code == 400, (door, answer.text)
-            assert reason == "two\nlines" or "500 characters" in page_of(answer), door
+            for confirm in ("", "somebody else"):
+                refused = send(**{name: confirm}, reason="Asked by mail")
+                assert refused.status_code == 400, door
+                fault = "Type .* here|must be the username|is required"
+                assert re.search(fault, texts_in(refused, SENT)[0]), door
+                typed = {name: confirm, "reason": "Asked by mail"}
+                assert typed.items() <= fields_in(refused, SENT).items(), door
             assert contents(db) == before, door
-            for name, value in fields_of(door).items():
-                if name == "reason":
-                    continue
-                is_shown = re.search(
-                    f'name="{name}"[^>]*( value="{value}"|>{value}</)', answer.text
-                )
-                assert is_shown or (door.route.endswith("/password") and name in SECRETS), door
-                assert name not in SECRETS or "password" not in door.route or not is_shown, door
+            right = fields_of(door)[name]
+            assert send(**{name: f" {right.upper()} "}).status_code == 303, door
+
+
+# The form of a page that was sent.
+SENT = "form[data-typed]"
+SECRETS = {"new", "again"}
+
+
+def test_a_form_that_is_refused_keeps_what_was_typed_and_has_a_curl_line_for_it(
+    app, caller, client, scene, db, world
+):
+    """No header could hold such a reason, whatever else is right."""
+    app.config["REASON_REQUIRED"] = True
+    without = set()
+    for door, send in forms_of(caller, caller.token(), scene):
+        ends = ("/run", "/pause", "/cancel", "/withdraw", "/new/file", "/forget")
+        if door.route.endswith(ends) or "approval]" in door.route:
+            continue  # What it is about has its reason already, or nothing is typed.
+        before = contents(db)
+        assert send(reason="").status_code == 400, door
+        assert "500 characters" in page_of(send(reason="x" * 501)), door
+        refused = send(reason="two\nlines")
+        assert refused.status_code == 400, (door, refused.text)
+        assert contents(db) == before, door
+        shown = fields_in(refused, SENT if markup_of(refused).select(SENT) else "main")
+        assert "reason" in shown or "[entry]" in door.route, door
+        hidden = SECRETS if door.route.endswith("/password") else set()
+        for name, value in fields_of(door).items() - {("reason", "Lost.")}:
+            assert shown.get(name, "") == ("" if name in hidden else value), (door, name)
+        lines = commands_of(refused, SENT)
+        without |= set() if lines else {door.route}
+        if lines and not hidden:  # With a password, the line has to be completed.
+            assert f"Idempotency-Key: {shown['key']}" in lines[0], door
+            execute(lines[0], client, world.headers(user=caller.user), door)
+    assert not without & OF_FORMS.keys()
+
+
+def execute(line, client, headers, door):
+    """Send what a curl line would send, with a reason that is valid."""
+    body = body_of(line) if "-d" in line else None
+    if body and door.route in OF_FORMS:
+        assert OF_FORMS[door.route].body.items() <= body.items(), door
+    for name in {"reason", "Reason"} & (body or {}).keys():
+        body[name] = "Lost."
+    method = line[line.index("-X") + 1] if "-X" in line else "GET"
+    path = line[-1].removeprefix("http://localhost")
+    headers = {**headers, "X-Reason": "Lost."}
+    answer = client.open(path, method=method, json=body, headers=headers)
+    assert answer.status_code == 200, (door, answer.json)
 
 
 def expected(door):

@@ -18,7 +18,6 @@ from app.console.health.views import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot
 from app.console.history.sentences import (
     duration,
     lines,
-    notice,
     path_text,
     reverse_of,
     value_text,
@@ -64,9 +63,7 @@ def slot(quantity, item="potion"):
         (entry("rename", [("Name", "Aladric", "Wala")]), "Renamed: Aladric → Wala"),
         (entry("delete-player", [("DeletedAt", None, NOW)]), "Deleted"),
         (entry("undo", [("DeletedAt", NOW, None)]), "Brought back"),
-        (entry("create-key", [("Keys.x", None, None)], Name="shop"), "Key shop made"),
-        (entry("rotate-key", [("Keys.x", None, None)], Id="x", Name="shop"), "Key shop rotated"),
-        (entry("revoke-key", [("Keys.x", None, None)], Id="x", Name="shop"), "Key shop revoked"),
+        (entry("rotate-key", [("Keys.x", None, None)], Name="shop"), "Key shop rotated"),
         # Written before history kept the name.
         (entry("revoke-key", [("Keys.x", None, None)], Id="x"), "Key revoked"),
         (entry("erase", [("Power", None, None)]), "Account erased"),
@@ -85,46 +82,34 @@ def test_an_entry_is_told_in_words(told, expected):
     assert f"{line.sign} {line.text}".strip() == expected
 
 
-def test_what_was_just_done_is_a_sentence():
-    given_ = entry("give", [("Inventory.1", None, slot(12))], ItemId="potion", Quantity=12)
-    assert notice(given_, NAMES) == "Gave 12 Life Potion to Aladric."
-    undone = entry("undo", [("Inventory.1", slot(12), None)], Id="player:x:1")
-    assert notice(undone, NAMES) == "Undid a change of Aladric: −12 Life Potion."
-    assert notice(entry("rename", Name="Wala"), NAMES) == "Aladric is called Wala now."
-    assert notice(entry("delete-player"), NAMES) == "Deleted Aladric."
-    assert notice(entry("ban", Duration=2), NAMES) == "Aladric: Banned for 2 days."
-
-
-def test_values_are_shown_shortly():
-    assert [short_text(value) for value in (None, True, 1234, "text")] == [
-        "nothing",
-        "true",
-        "1,234",
-        "text",
-    ]
-    assert len(short_text("x" * 500)) == 80
-    assert value_text(slot(3), NAMES) == "3 Life Potion"
-    buffed = {**slot(1), "StatBuffs": [1, 0, 2], "Wear": 3}
-    assert value_text(buffed, NAMES) == '1 Life Potion +3 (1, 0, 2) {"Wear": 3}'
-    assert value_text({**slot(1), "BagId": "x"}, NAMES) == "1 Life Potion with its contents"
-    assert path_text("Inventory.4", {}) == "Inventory, slot 4"
-    assert [words_of(name) for name in ("BankOverflow", "ItemId", "give-back", "ban")] == [
-        *("Bank overflow", "Item", "Give back", "Ban")
-    ]
-    assert [duration(seconds) for seconds in (30, 60, 7200, 90000)] == [
-        "less than a minute",
-        "1 minute",
-        "2 hours",
-        "1 day",
-    ]
-
-
-def test_a_quantity_fits_into_a_slot():
-    numbers = [0, 999_999, 1_000_000, 9_999_999, 10_000_000, 123_456_789, 2**31 - 1, 2**53]
-    assert [short_number(value) for value in numbers] == [
-        *("0", "999,999", "1,000,000", "9,999,999"),
-        *("10M", "123M", "2.15B", "9,007T"),
-    ]
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *zip(map(short_text, (None, True, 1234)), ("nothing", "true", "1,234"), strict=True),
+        (short_text("x" * 500), "x" * 79 + "…"),
+        (value_text(slot(3), NAMES), "3 Life Potion"),
+        (
+            value_text({**slot(1), "StatBuffs": [1, 0, 2], "Wear": 3}, NAMES),
+            '1 Life Potion +3 (1, 0, 2) {"Wear": 3}',
+        ),
+        (value_text({**slot(1), "BagId": "x"}, NAMES), "1 Life Potion with its contents"),
+        (path_text("Inventory.4", {}), "Inventory, slot 4"),
+        *zip(map(words_of, ("ItemId", "give-back")), ("Item", "Give back"), strict=True),
+        *zip(
+            map(duration, (30, 60, 7200, 90000)),
+            ("less than a minute", "1 minute", "2 hours", "1 day"),
+            strict=True,
+        ),
+        # A quantity fits into a slot.
+        *zip(
+            map(short_number, (0, 9_999_999, 10_000_000, 123_456_789, 2**31 - 1, 2**53)),
+            ("0", "9,999,999", "10M", "123M", "2.15B", "9,007T"),
+            strict=True,
+        ),
+    ],
+)
+def test_values_are_shown_shortly(text, expected):
+    assert text == expected
 
 
 def test_a_grid_shows_all_slots_and_what_would_become_of_them():
@@ -139,42 +124,16 @@ def test_a_grid_shows_all_slots_and_what_would_become_of_them():
     assert preview_lines(would)[:2] == ["Slot 0: 57 → <b>60</b>", "Slot 1: empty → <b>9</b>"]
 
 
-def bars_of(categories, series):
-    """Return a plot, and its bars: the colour, the sides and the height of each."""
-    plot = bar_plot("t", "u", "", "h", categories, series)
-    bars = []
-    for colour, points in plot["shapes"]:
-        corners = [[float(number) for number in point.split(",")] for point in points]
-        xs, ys = zip(*corners, strict=True)
-        bars.append((colour, min(xs), max(xs), min(ys), max(ys)))
-    return plot, bars
-
-
-def height_of(bars):
-    return sum(bottom - top for *_, top, bottom in bars)
-
-
-@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
-def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
-    categories = [str(n) for n in range(len(values))]
-    plot, bars = bars_of(categories, {"a": values, "b": values})
-    assert bool(plot["rows"]) == any(values)
-    for _, left, right, top, bottom in bars:
-        assert 0 <= left <= right <= WIDTH
-        assert 0 <= top <= bottom <= HEIGHT
-    drawn = 2 * sum(values) / plot["top"] * HEIGHT
-    assert height_of(bars) == pytest.approx(drawn, abs=0.1 * len(bars))
-
-
-def test_no_two_series_have_one_colour_and_the_table_tells_all():
+def test_no_two_series_have_one_colour_and_the_table_has_all():
     series = {str(number): [number, 1] for number in range(14, 0, -1)}
-    plot, bars = bars_of(["a", "b"], series)
+    plot = bar_plot("t", "u", "", "h", ["a", "b"], series)
     assert plot["series"] == ["14", "13", "12", "11", "10", "9", "8", "others"]
-    assert {colour for colour, *_ in bars} == set(range(COLOURS))
-    assert height_of(bars) == pytest.approx((105 + 14) / plot["top"] * HEIGHT, abs=1)
+    assert {colour for colour, _ in plot["shapes"]} == set(range(COLOURS))
     assert plot["head"] == ["h", *series]
     assert [len(row) for row in plot["rows"]] == [15, 15]
-    few, _ = bars_of(["a", "b"], dict(list(series.items())[:8]))
+    corners = [corner.split(",") for _, points in plot["shapes"] for corner in points]
+    assert all(0 <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in corners)
+    few = bar_plot("t", "u", "", "h", ["a", "b"], dict([*series.items()][:8]))
     assert few["series"] == ["14", "13", "12", "11", "10", "9", "8", "7"]
 
 
@@ -205,11 +164,9 @@ def test_a_gap_in_time_is_a_gap_in_the_line():
 @pytest.mark.parametrize(
     ("typed", "sent", "shown_in_field"),
     [
-        ("2026-10-25T01:30Z", "2026-10-25T01:30:00.000Z", "2026-10-25T01:30:00.000"),
         ("2026-10-25T01:30", "2026-10-25T01:30:00.000Z", "2026-10-25T01:30:00.000"),
         ("2026-10-25T01:30:05.250Z", "2026-10-25T01:30:05.250Z", "2026-10-25T01:30:05.250"),
         ("2026-10-25T01:30:05+02:00", "2026-10-24T23:30:05.000Z", "2026-10-24T23:30:05.000"),
-        ("2026-10-24T20:30-05:00", "2026-10-25T01:30:00.000Z", "2026-10-25T01:30:00.000"),
         ("yesterday", "yesterday", "yesterday"),
         ("0001-01-01T00:00+14:00", "0001-01-01T00:00+14:00", "0001-01-01T00:00+14:00"),
         ("", "", ""),
@@ -257,18 +214,9 @@ def test_every_word_has_an_icon_that_is_drawn():
 @pytest.mark.parametrize(
     ("sent", "name"),
     [
-        (
-            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/130.0 Safari/537.36",
-            "Chrome on Linux",
-        ),
-        (
-            "Mozilla/5.0 (Windows NT 10.0; rv:130.0) Gecko/20100101 Firefox/130.0",
-            "Firefox on Windows",
-        ),
-        (
-            "Mozilla/5.0 (iPhone; CPU iPhone OS 17) Version/17.0 Mobile Safari/604.1",
-            "Safari on iPhone",
-        ),
+        ("(X11; Linux x86_64) AppleWebKit/537.36 Chrome/130.0 Safari/537.36", "Chrome on Linux"),
+        ("(Windows NT 10.0; rv:130.0) Gecko/20100101 Firefox/130.0", "Firefox on Windows"),
+        ("(iPhone; CPU iPhone OS 17) Version/17.0 Mobile Safari/604.1", "Safari on iPhone"),
         ("<script>alert(1)</script>", "Another browser"),
         ("", "Another browser"),
     ],
