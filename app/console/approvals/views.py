@@ -17,7 +17,7 @@ from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import ListPage, columns
-from app.console.frame.pages import path_to, redirect_with_notice, render
+from app.console.frame.pages import path_to, render, see_other
 from app.console.history.sentences import Line, lines_text
 from app.console.history.tables import table_entries
 from app.core.changes import Applied
@@ -88,7 +88,7 @@ def after_approval(approved: Applied, _: Submission, request_id: str) -> Respons
     mark = "approved" if operation == RUN_BATCH else "made"
     # An erasure deletes what is about the person.
     kept = [] if operation == ERASE else [request_id]
-    return redirect_with_notice(mark, path_to("approvals", *kept))
+    return see_other(path_to("approvals", *kept, done=mark))
 
 
 decision = partial(

@@ -22,10 +22,10 @@ from app.batches.rows import CSV, csv_body, json_body
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
 from app.console.forms.places import Place
-from app.console.forms.schemas import BatchForPlayers, BatchOperation, list_operations
+from app.console.forms.schemas import BatchForPlayers, list_operations
 from app.console.forms.submissions import Submission, forms_on, lines_of, plain, submitted
 from app.console.frame.lists import BYTE_ORDER_MARK, Columns, ListPage, columns
-from app.console.frame.pages import path_to, redirect_with_notice, render, see_other
+from app.console.frame.pages import path_to, render, see_other
 from app.console.frame.times import as_utc
 from app.console.game.views import get_curl
 from app.console.history.sentences import filter_texts, lines, reverse_of, row_sentence, with_names
@@ -135,7 +135,6 @@ ROWS = ListPage(
     find_rows,
     result_columns,
     (Field("verdict", "Verdict", type="hidden"), Field("player", "Player", suggest="player")),
-    shows_refusal=True,
     schema=RowListArgs(),
 )
 
@@ -156,7 +155,7 @@ def about_run(target: Target) -> Iterable[str]:
 
 
 def show_state(batch: Document, _: Submission, batch_id: str) -> Response:
-    return redirect_with_notice(f"batch-{batch['State']}", path_to("batches", batch_id))
+    return see_other(path_to("batches", batch_id, done=f"batch-{batch['State']}"))
 
 
 def show_plan(made: Applied, *_: Any, **__: Any) -> Response:
@@ -240,10 +239,12 @@ def new_batch_page(source: str) -> Response:
 def plan_change() -> Applied:
     """Plan one operation for all players of a list, or of a search."""
     sent: Any = submitted()
-    listed = lines_of(sent.load(BatchForPlayers())["players"]) if sent.name == "players" else []
-    operation = batch_operations()[sent.load(BatchOperation())["operation"]]
+    # Those of a search are not listed.
+    chosen = sent.load(BatchForPlayers(partial=["players"] if sent.name == "found" else None))
+    operation = batch_operations()[chosen["operation"]]
     sent.args = operation.history_arguments(sent.load(operation.arguments))
-    named = {key.id or key.name_key: key.text for key in map(Lookup.parse, listed)}
+    listed = map(Lookup.parse, lines_of(chosen.get("players", "")))
+    named = {key.id or key.name_key: key.text for key in listed}
     return plan_body(batch_body(sent, named.values()))
 
 

@@ -141,12 +141,6 @@ class Group(NamedTuple):
     name: str = ""
 
 
-def _completed(group: Group, schema: Any) -> Group:
-    """Return a group with its fields completed from a schema, or from that of its object."""
-    of_group = schema.fields[group.name].schema if schema and group.name else schema
-    return group._replace(fields=tuple(one.completed(of_group) for one in group.fields))
-
-
 class Target(NamedTuple):
     """The subject of the forms on a page."""
 
@@ -253,8 +247,13 @@ class Form:
                 self.asks = self.asks or operation.name
             self.needs = self.needs or operation.permissions
         self.name = self.name or self.title.rstrip(FOLDED).lower().replace(" ", "-")
-        groups = [part if isinstance(part, Group) else Group("", (part,)) for part in self.fields]
-        self.groups = [_completed(group, self.schema) for group in groups]
+        self.groups = []
+        for part in self.fields:
+            group = part if isinstance(part, Group) else Group("", (part,))
+            schema: Any = self.schema
+            of_group = schema.fields[group.name].schema if schema and group.name else schema
+            completed = tuple(one.completed(of_group) for one in group.fields)
+            self.groups.append(group._replace(fields=completed))
 
     @property
     def is_folded(self) -> bool:

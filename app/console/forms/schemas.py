@@ -30,16 +30,11 @@ def list_operations() -> dict[str, str]:
     return {name: one.batch.label for name, one in found if one.batch and one.batch.label}
 
 
-class BatchOperation(Schema):
-    """The operation for each player of a batch."""
-
-    operation = OneOf(read=list_operations, load_default="give")
-
-
-class BatchForPlayers(BatchOperation):
+class BatchForPlayers(Schema):
     """A list of players, and the operation for each of them."""
 
     players = Text(required=True)
+    operation = OneOf(read=list_operations, load_default="give")
 
 
 class LetterForm(LetterArgs):

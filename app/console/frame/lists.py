@@ -91,12 +91,11 @@ class ListPage:
     template: str = ""
     # Returns what else its page shows; called with the page of the list and the variables.
     about: Callable[..., Document] = lambda *_, **__: {}
-    # Whether its page shows why a filter was refused; otherwise that gets an error page.
-    shows_refusal: bool = False
     # The forms beside the list, and their target, by the path of the page.
     forms: tuple[Form, ...] = ()
     target: Callable[[str], Target] = Target
-    # The schema of the filters in the API; None: they are read as they were typed.
+    # The schema of the filters, whose refusal its page shows. None: they are read as they were
+    # typed, and a refusal gets an error page.
     schema: Schema | None = None
     # Returns the records of a page as the page and the file show them.
     cards: Callable[[Any], list[Any]] = list
@@ -132,7 +131,7 @@ class ListPage:
         try:
             part = self.part(request.args.get("after", ""), PAGE_SIZE, **place)
         except QuartermasterError as error:
-            if not self.shows_refusal:
+            if not self.schema:
                 raise
             return Listed(shown, wanted, error=error)
         total = part.total if isinstance(part, Page) else 0

@@ -127,12 +127,12 @@ class Kind(NamedTuple):
         """
         part, id_ = f"{self.name}s", card["Id"]
         if tab == "history":
-            entries, page = timeline(self.name, id_, PAGE_SIZE, request.args.get("after", ""))
-            changes: Document = {"entries": entries, "timeline": page.values}
+            page = timeline(self.name, id_, PAGE_SIZE, request.args.get("after", ""))
+            changes: Document = {"timeline": page.values}
             changes["next"] = cursors.write(page.next)
         else:
             changes = changes_of(self.name, id_, LAST_CHANGES)
-        record, entries = {**card, **shown}, changes["entries"]
+        record, entries = {**card, **shown}, changes.get("entries")
         target = Target(path_to(part, id_), id_, card["Name"], record, entries, shown)
         context: Document = {
             "tab": tab,

@@ -56,7 +56,6 @@ ACTIONS = ListPage(
         Field("player", "Player", suggest="player"),
         Field("user", "User"),
     ),
-    shows_refusal=True,
     schema=ActionListArgs(),
     cards=cards,
 )

@@ -59,8 +59,8 @@ def changes_of(kind: str, id_: str, size: int, after: str = "") -> Document:
     return {"entries": table_entries(found.values), "next": cursors.write(found.next)}
 
 
-def timeline(kind: str, id_: str, size: int, after: str) -> tuple[list[Document], CursorPage]:
-    """Return a page of the changes of a player or a user, and the same with events of the game."""
+def timeline(kind: str, id_: str, size: int, after: str) -> CursorPage:
+    """Return a page of the changes of a player or a user, and of events of the game."""
     filters = filters_of({}, (kind,), id_)
     cursor = cursors.read(after)
     # One more of each tells whether there is another page.
@@ -70,7 +70,7 @@ def timeline(kind: str, id_: str, size: int, after: str) -> tuple[list[Document]
         cursor = newest_first.position(id_, {"At": at, "_id": entry_id})
     events = event_rows(game_events.list(id_, size + 1, cursor).values)
     rows = sorted([*entries, *events], key=lambda row: (row["At"], row["Id"]), reverse=True)
-    return entries, newest_first.page(rows, filters, size, None)
+    return newest_first.page(rows, filters, size, None)
 
 
 def event_rows(found: Sequence[Document]) -> list[Document]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flask import Response
+from marshmallow import pre_load
 
 from app.auth import guard
 from app.auth.execution import preview
@@ -28,11 +30,8 @@ from app.history import access
 from app.history.access import UNDO, undo_arguments
 from app.history.schemas import HistoryArgs
 from app.history.store import history
-from app.http.parser import load
 from app.players.store import players
 
-# Made once: a schema costs more than what it reads.
-ARGUMENTS = HistoryArgs()
 # What planning the undo of several changes needs.
 UNDO_ALL = (Permission.BATCHES_PLAN, *UNDO.permissions)
 # The filters that a batch of undos supports.
@@ -57,8 +56,12 @@ FILTERS = (
 )
 
 
-def search(wanted: Document, size: int) -> CursorPage:
-    return access.search(load(ARGUMENTS, api_filters(wanted)), size)
+class Filters(HistoryArgs):
+    """The filters as they are typed."""
+
+    @pre_load
+    def as_sent(self, data: Document, **_: Any) -> Document:
+        return api_filters(data)
 
 
 def about_history(found: Listed) -> Document:
@@ -75,7 +78,7 @@ def about_history(found: Listed) -> Document:
 ListPage(
     "/history",
     (Permission.HISTORY_READ,),
-    search,
+    access.search,
     columns(
         "At Subject Operation Reason By Via ApprovedBy UndoneBy Id",
         Kind="Subject.Kind",
@@ -86,13 +89,13 @@ ListPage(
     FILTERS,
     "history/list.html",
     about_history,
-    shows_refusal=True,
+    schema=Filters(),
     cards=table_entries,
 )
 
 
 def find_timeline(wanted: Document, size: int, key: Lookup) -> CursorPage:
-    return timeline("player", players.get_id_ever(key), size, wanted.get("after", ""))[1]
+    return timeline("player", players.get_id_ever(key), size, wanted.get("after", ""))
 
 
 # Of a player: changes, and what the game reported.

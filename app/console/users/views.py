@@ -80,7 +80,6 @@ def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Fo
         LIFT[penalty],
         f"Un{verb}",
         f"Un{verb}",
-        view=f"un{verb}_user",
         template="users/penalty.html",
         layout="penalty",
         is_quiet=True,
@@ -91,7 +90,6 @@ def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Fo
         f"{verb.capitalize()}…",
         f"{verb.capitalize()} {{name}}",
         (Field("duration", "Days", value=7), *fields),
-        view=f"{verb}_user",
         about=about,
         is_offered=lambda target: target.record["may_punish"] and not target.record[penalty.flag],
     )
