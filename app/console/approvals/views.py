@@ -30,8 +30,6 @@ from app.players.store import players
 from app.privacy.domain import ERASE
 
 TABS = {"waiting": "Waiting", "decided": "Decided"}
-
-
 ListPage(
     "/approvals",
     (SignedIn.ANYBODY,),

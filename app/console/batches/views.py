@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import orjson
-from flask import Response, current_app, request
+from flask import Response, current_app
 
 from app.approvals.kinds import RUN_BATCH
 from app.auth import guard
@@ -23,7 +23,14 @@ from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs, RowListArgs
 from app.console.forms.declared import Field, Form, Group, Target, about_batches
 from app.console.forms.places import Place
 from app.console.forms.schemas import BatchForPlayers, list_operations
-from app.console.forms.submissions import Submission, forms_on, lines_of, plain, submitted
+from app.console.forms.submissions import (
+    Submission,
+    forms_on,
+    lines_of,
+    plain,
+    query_text,
+    submitted,
+)
 from app.console.frame.lists import BYTE_ORDER_MARK, Columns, ListPage, columns
 from app.console.frame.pages import path_to, render, see_other
 from app.console.frame.times import as_utc
@@ -224,7 +231,7 @@ Place("/batches/<batch_id>", {"": FORMS}, batch_page, needs=NEEDS)
 
 def new_batch_page(source: str) -> Response:
     sent = submitted()
-    read = sent.value if sent else lambda name: plain(request.args.get(name.lower(), ""))
+    read = sent.value if sent else lambda name: query_text(name.lower())
     values = {one.name: read(one.name) for one in (*PLAN_FILTERS, *FOUND_BY)}
     return render(
         "batches/new.html",

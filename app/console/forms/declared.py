@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 NOT_UNDONE = "This cannot be undone."
 # Attributes that turn off autocorrection, for names.
 AS_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+NOT_COMPLETED = {"autocomplete": "off"}
 BY_NAME = "A name or an id."
 # The module suggest.js turns the browser's own suggestions off, so that they do not hide those of
 # the page. With autocomplete=off in the markup, a browser would not restore the field on Back.

@@ -15,14 +15,7 @@ from app.auth import guard
 from app.auth.execution import execute, preview
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form, Target
 from app.console.forms.submissions import Submission, newer_than
-from app.console.frame.pages import (
-    PAGE_SIZE,
-    blp,
-    done,
-    path_to,
-    redirect_with_notice,
-    required,
-)
+from app.console.frame.pages import PAGE_SIZE, blp, done, path_to, redirect_with_notice, required
 from app.console.session.doors import ask_for_proof
 from app.core.changes import Applied
 from app.core.errors import Conflict, Invalid, NotFound, QuartermasterError

@@ -10,6 +10,7 @@ from marshmallow import ValidationError, post_load, validates_schema
 from marshmallow.validate import Length, Regexp
 
 from app.core.operations import batch_operations
+from app.core.types import Document
 from app.game.actions.schemas import ChatArgs, LetterArgs
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
@@ -44,7 +45,7 @@ class LetterForm(LetterArgs):
     quantity = Integer(1, QUANTITY_MAX, load_default=1)
 
     @post_load
-    def as_sent(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def as_sent(self, data: Document, **_: Any) -> Document:
         """Return the body of the API."""
         item = {"ItemId": data["itemid"], "Quantity": data["quantity"]}
         return {"Message": data["Message"], "Items": [item] if data["itemid"] else []}
@@ -57,12 +58,12 @@ class NewPassword(Schema):
     again = Text(required=True)
 
     @validates_schema(skip_on_field_errors=True)
-    def is_the_same_twice(self, data: dict[str, Any], **_: Any) -> None:
+    def is_the_same_twice(self, data: Document, **_: Any) -> None:
         if data["new"] != data["again"]:
             raise ValidationError("Does not match the first password.", "again")
 
     @post_load
-    def hash_password(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def hash_password(self, data: Document, **_: Any) -> Document:
         """Return the SHA-256, as API clients send it; the service stores a hash of that."""
         del data["again"]
         return {**data, "new": hashlib.sha256(data["new"].encode()).hexdigest()}
@@ -80,7 +81,7 @@ class KeyEnd(Schema):
     Days = Integer(1, LONGEST_KEY_DAYS, load_default=KEY_DAYS)
 
     @post_load
-    def with_expiry(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def with_expiry(self, data: Document, **_: Any) -> Document:
         ends = users.now() + timedelta(days=data.pop("Days"))
         return {**data, "ExpiresAt": ends}
 
@@ -106,13 +107,13 @@ class ChatForm(ChatArgs):
     )
 
     @validates_schema(skip_on_field_errors=True)
-    def names_the_listeners(self, data: dict[str, Any], **_: Any) -> None:
+    def names_the_listeners(self, data: Document, **_: Any) -> None:
         needed = {MAP: "mapid", PLAYER: "player"}.get(data["to"])
         if needed and not data.get(needed, "").strip():
             raise ValidationError("Is required.", needed)
 
     @post_load
-    def as_sent(self, data: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def as_sent(self, data: Document, **_: Any) -> Document:
         """Return what the API takes, and the listeners."""
         parts = bytes.fromhex(data["colour"][1:])
         color = {"A": 255, **dict(zip("RGB", parts, strict=True))}

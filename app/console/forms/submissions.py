@@ -35,8 +35,6 @@ NOT_SHOWN = (
     *("token", "key", "seen", "back", "preview", "choose", "ask"),
     *("password", "new", "again", "code", "state", "own-password", "own-code"),
 )
-
-
 MOST_CHOICES = 12
 
 
@@ -54,6 +52,11 @@ class Ambiguous(Invalid):
 def plain(text: str) -> str:
     """Return a text without control characters and surrounding blanks."""
     return "".join(filter(str.isprintable, text)).strip()
+
+
+def query_text(name: str) -> str:
+    """Return a value in the query of this page."""
+    return plain(request.args.get(name, ""))
 
 
 def lines_of(text: str) -> list[str]:
@@ -145,7 +148,7 @@ class Submission:
         self.error: QuartermasterError | None = None
         # The typed values as the API takes them, and after validation.
         self.values: Document = {}
-        self.args: dict[str, Any] = {}
+        self.args: Document = {}
         self.key = str(uuid.uuid4())
         self.target = Target("")
         # The entry of a previewed change.

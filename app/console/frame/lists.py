@@ -16,7 +16,7 @@ from flask import Response, request
 from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.places import Place
-from app.console.forms.submissions import forms_on, plain
+from app.console.forms.submissions import forms_on, query_text
 from app.console.frame.pages import HEADERS, PAGE_SIZE, PREFIX, blp, render, required, with_query
 from app.console.frame.times import iso
 from app.core.errors import QuartermasterError
@@ -113,7 +113,7 @@ class ListPage:
         """Return the filters in the query; one with a default ignores an unknown value."""
         found = {}
         for one in self.filters:
-            text = plain(request.args.get(one.name, ""))
+            text = query_text(one.name)
             found[one.name] = text if not one.value or text in one.options() else one.value
         return found
 
@@ -129,7 +129,7 @@ class ListPage:
         shown = tuple(one for one in self.filters if one.name != "user" or sees_users())
         wanted = self.wanted()
         try:
-            part = self.part(request.args.get("after", ""), PAGE_SIZE, **place)
+            part = self.part(query_text("after"), PAGE_SIZE, **place)
         except QuartermasterError as error:
             if not self.schema:
                 raise

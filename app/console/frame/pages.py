@@ -21,7 +21,7 @@ from werkzeug.exceptions import HTTPException
 from app.approvals.access import filters_of
 from app.approvals.store import approvals
 from app.auth import guard
-from app.console.forms.submissions import submitted, typed
+from app.console.forms.submissions import query_text, submitted, typed
 from app.console.frame import times
 from app.console.game.actions import MARK, cards
 from app.console.history import sentences
@@ -86,8 +86,6 @@ NOWHERE = "console.nowhere"
 OTHER_PAGES = {"": "home", "search": "home", "roles": "staff"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
-
-
 required = session.required
 # How long a page shows the notice of a form.
 NEWS = timedelta(minutes=10)
@@ -203,7 +201,7 @@ def render(template: str, status: int | None = None, **context: Any) -> Response
         here=here(),
         page=OTHER_PAGES.get(part, part),
         reason_required=current_app.config["REASON_REQUIRED"],
-        query=request.args.get("q", ""),
+        query=query_text("q"),
         **context,
     )
 
@@ -272,7 +270,7 @@ def current_notice() -> Document | None:
 
     Its Action is the id of an action that the game has not answered yet.
     """
-    mark = request.args.get("done", "")
+    mark = query_text("done")
     if not mark:
         return None
     notice: Document = {"Text": NEWS_WITHOUT_ENTRY.get(mark), "Undo": None, "Action": None}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from flask import Response, request
+from flask import Response
 
 from app.auth import guard
 from app.console.forms.declared import Field, Form, Target
-from app.console.forms.submissions import forms_on
+from app.console.forms.submissions import forms_on, query_text
 from app.console.frame.lists import Listed, search_text, window_of
 from app.console.frame.pages import PAGE_SIZE, path_to, render
 from app.console.history.tables import changes_of, timeline
@@ -111,7 +111,7 @@ class Kind(NamedTuple):
     def about(self, found: Listed) -> Document:
         """Return what the page of a list shows beside it: those with other names."""
         search, former, deleted = search_text(found.wanted), [], []
-        if search and not request.args.get("after"):
+        if search and not query_text("after"):
             former = self.former(search, found.values)
             deleted = deleted_cards(search) if self is PLAYERS else []
         return {"former": former, "deleted": deleted}
@@ -127,7 +127,7 @@ class Kind(NamedTuple):
         """
         part, id_ = f"{self.name}s", card["Id"]
         if tab == "history":
-            page = timeline(self.name, id_, PAGE_SIZE, request.args.get("after", ""))
+            page = timeline(self.name, id_, PAGE_SIZE, query_text("after"))
             changes: Document = {"timeline": page.values}
             changes["next"] = cursors.write(page.next)
         else:
@@ -161,7 +161,7 @@ class Kind(NamedTuple):
         """Return the page of one that was deleted or erased; raise the error if there was none."""
         if id_ is None or not guard.caller().may(Permission.HISTORY_READ):
             raise error
-        changes = changes_of(self.name, id_, PAGE_SIZE, request.args.get("after", ""))
+        changes = changes_of(self.name, id_, PAGE_SIZE, query_text("after"))
         described = describe(id_, changes["entries"])
         if described is None:
             raise error

@@ -11,10 +11,18 @@ from urllib.parse import quote
 from flask import Response, request
 
 from app.auth import guard
-from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.declared import (
+    BY_NAME,
+    NOT_COMPLETED,
+    NOT_UNDONE,
+    Field,
+    Form,
+    Group,
+    Target,
+)
 from app.console.forms.places import Place
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm, LetterForm
-from app.console.forms.submissions import Submission, curl, forms_on, plain
+from app.console.forms.submissions import Submission, curl, forms_on, plain, query_text
 from app.console.frame.lists import ListPage, columns
 from app.console.frame.pages import done, path_to, render, with_query
 from app.console.game.actions import cards, coming_restart
@@ -34,12 +42,7 @@ from app.game.actions.domain import (
     TAKEN_WITHIN,
     WITHDRAWABLE,
 )
-from app.game.actions.schemas import (
-    ActionListArgs,
-    ChatArgs,
-    RestartArgs,
-    WarpToPlaceArgs,
-)
+from app.game.actions.schemas import ActionListArgs, ChatArgs, RestartArgs, WarpToPlaceArgs
 from app.game.actions.store import actions
 from app.http.parser import load
 from app.players.store import players
@@ -115,7 +118,6 @@ def get_curl(path: str, **query: str) -> str:
 
 
 IN_THE_GAME = "In the game"
-UNSUGGESTED = {"autocomplete": "off"}
 MAP_FIELD = Field("mapid", "Map", BY_NAME, object_type="map")
 PLAYER_FIELD = Field("player", "Player", BY_NAME, suggest="player")
 X, Y = (Field(axis, axis.upper(), type="number", is_required=False) for axis in "xy")
@@ -163,7 +165,7 @@ MESSAGE = Form(
     None,
     "Send a message…",
     "Tell {name}",
-    (Field("Message", "Message", html=UNSUGGESTED),),
+    (Field("Message", "Message", html=NOT_COMPLETED),),
     name="message",
     card=IN_THE_GAME,
     act=lambda key, args: ask("chat", find_player(key), args),
@@ -173,8 +175,6 @@ MESSAGE = Form(
     schema=ChatArgs(),
     asks_reason=False,
 )
-
-
 SEND_LETTER = replace(
     MESSAGE,
     title="Send a letter…",
@@ -211,7 +211,7 @@ RESTART_GAME = Form(
     "Restart",
     (
         Field("Minutes", "Minutes", "Until the restart; 0 means at once.", value=10),
-        Field("Message", "Message to everybody", html=UNSUGGESTED),
+        Field("Message", "Message to everybody", html=NOT_COMPLETED),
     ),
     name=RESTART,
     path="",
@@ -256,7 +256,7 @@ def after_speaking(answer: Answer, sent: Submission) -> Response:
 
 def chat_target(path: str) -> Target:
     """Return the target of the chat form, with the listeners in the query."""
-    return Target(path, values={name: plain(request.args.get(name, "")) for name in LISTENERS})
+    return Target(path, values={name: query_text(name) for name in LISTENERS})
 
 
 WHOM = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
@@ -273,7 +273,7 @@ SAY = Form(
     (
         Group("", LISTENER_FIELDS, legend="To whom"),
         Group("colour", (Field("coloured", "Choose a colour"), COLOUR_FIELD)),
-        Field("Message", "Message", KINDS["chat"].about, html=UNSUGGESTED),
+        Field("Message", "Message", KINDS["chat"].about, html=NOT_COMPLETED),
     ),
     name="chat",
     path="",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flask import Response, request
+from flask import Response
 
 from app.catalogue.domain import parse_type
-from app.console.forms.submissions import plain, suggestions
+from app.console.forms.submissions import query_text, suggestions
 from app.console.frame.pages import blp, page, render, required
 from app.console.frame.subjects import PLAYERS, USERS, Kind, deleted_cards, recent
 from app.console.game.actions import coming_restart, game_stopped
@@ -41,7 +41,7 @@ def home() -> Response:
 @blp.get("/search")
 @required(Permission.PLAYERS_READ)
 def search() -> Response:
-    text = plain(request.args.get("q", ""))
+    text = query_text("q")
     return render("home/search.html", found=find(text), text=text)
 
 
@@ -49,7 +49,7 @@ def search() -> Response:
 @required(Permission.PLAYERS_READ)
 def suggest() -> Response:
     """Return the results of a search as the options of a list."""
-    found = find(plain(request.args.get("q", "")))
+    found = find(query_text("q"))
     return page("home/suggest.html", found=found, options=())
 
 
@@ -57,7 +57,7 @@ def suggest() -> Response:
 @required(Permission.PLAYERS_READ)
 def suggest_names(type_name: str) -> Response:
     """Return players or catalogue objects whose name contains a text, as the options of a list."""
-    text, options = plain(request.args.get("q", "")), []
+    text, options = query_text("q"), []
     if type_name == "player":
         for card in find_in(PLAYERS, text).values:
             former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""

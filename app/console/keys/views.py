@@ -7,7 +7,15 @@ from typing import Any
 
 from flask import Response
 
-from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.declared import (
+    AS_TYPED,
+    NOT_COMPLETED,
+    NOT_UNDONE,
+    Field,
+    Form,
+    Group,
+    Target,
+)
 from app.console.forms.places import Place
 from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission, forms_on, submitted
@@ -87,7 +95,7 @@ CREATE = key_form(
     "Create a key",
     "Create the key",
     (
-        Field("Name", "Name", WHAT_FOR, html={"autocomplete": "off"}),
+        Field("Name", "Name", WHAT_FOR, html=NOT_COMPLETED),
         Field("Scopes", "What it may do", type="checks", options=scope_texts),
         DAYS,
         Field("Addresses", "Addresses", NETWORKS, html=AS_TYPED),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from flask import Response, current_app, request
+from flask import Response, current_app
 
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, about_items
 from app.console.forms.places import Place
-from app.console.forms.submissions import submitted
+from app.console.forms.submissions import query_text, submitted
 from app.console.frame.lists import ListPage, columns, window_of
 from app.console.frame.subjects import PLAYERS, marks_text
 from app.console.game.actions import actions_part
@@ -106,12 +106,8 @@ FORMS = {
     ),
     "notes": (note_form(NOTE_ON_PLAYER),),
 }
-
-
 # The most slots of a bag on a page: a page with thousands of slots is useless.
 MOST_SLOTS = 200
-
-
 NEEDS = (Permission.PLAYERS_READ,)
 COLUMNS = columns(
     "Name Id Level ClassName MapName Online LastOnline CreationDate", Marks=marks_text
@@ -163,7 +159,7 @@ def items_content(held: Document, id_: str) -> Document:
     sizes, sent = current_app.config, submitted()
     inventory = slot_records(held["Inventory"], sizes["INVENTORY_SIZE"])
     bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
-    chosen, bag_id = request.args.get("item", ""), request.args.get("bag")
+    chosen, bag_id = query_text("item"), query_text("bag")
     contents = bags.get(path_guid("bag", bag_id))["Slots"] if bag_id else []
     preview = sent.preview if sent else None
     names = names_in(inventory, bank, contents, chosen, preview)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
-from flask import Response, request
+from flask import Response
 
 from app.catalogue.store import objects
+from app.console.forms.submissions import query_text
 from app.console.frame.pages import blp, path_to, render, required
 from app.console.frame.times import iso
 from app.console.health.views import bar_plot
@@ -40,7 +41,7 @@ SUMS = ("Changes", *MOVES)
 @blp.get("/report")
 @required(Permission.PLAYERS_READ, Permission.HISTORY_READ)
 def show_report() -> Response:
-    name = request.args.get("zone", "")
+    name = query_text("zone")
     zone = ZoneInfo(name) if name in ZONES else UTC
     today = samples.now().astimezone(zone).date()
     last = requested_day("to") or today
@@ -68,7 +69,7 @@ def show_report() -> Response:
 
 def requested_day(name: str) -> date | None:
     try:
-        day = date.fromisoformat(request.args.get(name, ""))
+        day = date.fromisoformat(query_text(name))
     except ValueError:
         return None
     # Leave room for the days around it.

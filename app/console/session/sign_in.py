@@ -16,17 +16,8 @@ from app.auth import guard
 from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import Acceptance
-from app.console.forms.submissions import Submission, forms_on, posted, submitted, typed
-from app.console.frame.pages import (
-    PREFIX,
-    SERVICE,
-    blp,
-    local,
-    path_to,
-    render,
-    required,
-    see_other,
-)
+from app.console.forms.submissions import Submission, forms_on, posted, query_text, submitted, typed
+from app.console.frame.pages import PREFIX, SERVICE, blp, local, path_to, render, see_other
 from app.console.session import sessions as session
 from app.console.session.doors import CODE, door
 from app.console.users.views import END_SIGN_IN, PASSWORD_FIELDS, sign_ins_part
@@ -105,7 +96,7 @@ CHOOSE_PASSWORD = Form(
 @guard.public
 def sign_in() -> Response:
     if request.method in session.SAFE_METHODS:
-        return sign_in_page(request.args.get("back", ""))
+        return sign_in_page(query_text("back"))
     fields = posted()
     back = fields.get("back", "")
     try:
@@ -174,7 +165,7 @@ def sign_in_page(back: str, error: QuartermasterError | None = None) -> Response
         path_to("sign-in"),
         {"back": back},
         # From the page of an invitation.
-        lead="Your password is set. Sign in." if request.args.get("done") == "chosen" else "",
+        lead="Your password is set. Sign in." if query_text("done") == "chosen" else "",
         company=path_to("sign-in", "company", back=back) if has_provider else "",
         has_form=setting("STAFF_PASSWORDS") or is_rescued,
     )
@@ -184,7 +175,7 @@ def sign_in_page(back: str, error: QuartermasterError | None = None) -> Response
 @guard.public
 def go_to_provider() -> Response:
     require_provider()
-    back, is_again = request.args.get("back", ""), "again" in request.args
+    back, is_again = query_text("back"), "again" in request.args
     try:
         begun = provider.begin(url_for("console.come_back", _external=True), is_again)
     except QuartermasterError as error:
@@ -203,7 +194,7 @@ def come_back() -> Response:
     require_provider()
     back = PREFIX
     try:
-        begun = take_begun(request.args.get("state", ""))
+        begun = take_begun(query_text("state"))
         back = begun["back"]
         if "code" not in request.args:
             raise SignInRefused(DENIED)
@@ -249,7 +240,7 @@ def accept_invitation() -> Response:
 
 
 @blp.post("/sign-out")
-@required(SignedIn.ANYBODY)
+@session.required(SignedIn.ANYBODY)
 def sign_out() -> Response:
     if present := session.current_session():
         refresh_tokens.revoke_chain(present.chain)

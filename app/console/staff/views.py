@@ -11,7 +11,16 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
-from app.console.forms.declared import AS_TYPED, CHECKED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.declared import (
+    AS_TYPED,
+    CHECKED,
+    NOT_COMPLETED,
+    NOT_UNDONE,
+    Field,
+    Form,
+    Group,
+    Target,
+)
 from app.console.forms.places import Place
 from app.console.forms.submissions import forms_on
 from app.console.frame.lists import ListPage, columns
@@ -188,7 +197,7 @@ INVITE_FORM = staff_form(
     "Send the invitation",
     (
         Field("Name", "Username", "2 to 20 letters or digits.", html=AS_TYPED),
-        Field("Email", "Email address", type="email", html={"autocomplete": "off"}),
+        Field("Email", "Email address", type="email", html=NOT_COMPLETED),
         ROLES,
     ),
     path="",

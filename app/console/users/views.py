@@ -10,10 +10,10 @@ from flask import Response, request
 from markupsafe import Markup
 
 from app.auth import guard
-from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
+from app.console.forms.declared import NOT_COMPLETED, NOT_UNDONE, Field, Form, Target
 from app.console.forms.places import Place
 from app.console.forms.schemas import NewPassword
-from app.console.forms.submissions import Submission
+from app.console.forms.submissions import Submission, query_text
 from app.console.frame.lists import Columns, ListPage, columns, window_of
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, done, path_to, required, see_other
 from app.console.frame.subjects import PLAYERS, USERS, marks_text
@@ -212,7 +212,7 @@ FORMS = {
             CHANGE_EMAIL,
             "Change the email address…",
             "Change the email address",
-            (Field("new", "New email address", type="email", html={"autocomplete": "off"}),),
+            (Field("new", "New email address", type="email", html=NOT_COMPLETED),),
             name="email",
             card="Email",
             view="manage_email",
@@ -311,7 +311,7 @@ def user_page(tab: str, key: Lookup, made: Applied | None = None, **_: Any) -> R
 
 def sign_ins_part(key: Lookup) -> Document:
     """Return a page of the sign-ins of an account, with the one of this request, if it is there."""
-    found = list_sign_ins(key, PAGE_SIZE, request.args.get("after", ""))
+    found = list_sign_ins(key, PAGE_SIZE, query_text("after"))
     present = session.current_session()
     return {
         "sign_ins": found.values,
