@@ -78,37 +78,34 @@ def ask_for_proof() -> Response | None:
     fields = [] if present.is_company else [OWN_PASSWORD]
     fields += [OWN_CODE] if has_factor(user) else []
     sent = Submission(Form(None, "Is it still you?", "Continue", tuple(fields), name="proof"))
-    if not posted().keys() & NAMES:
-        return proof_page(sent, 403)
-    typed, guess = posted(), guess_by_session(present.chain)
-    try:
-        if not present.is_company:
-            sha256 = hashlib.sha256(typed.get(OWN_PASSWORD.name, "").encode()).hexdigest()
-            authenticate(user["Name"], sha256, guess)
-        # Who has signed in with a company account needs the code alone.
-        if present.is_company or has_factor(user):
-            use_code(user, typed.get(OWN_CODE.name, ""), "console", guess)
-    except QuartermasterError as error:
-        is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
-        sent.refuse(WrongPassword() if is_wrong else error)
-        return proof_page(sent)
-    refresh_tokens.renew_proof(present.chain)
-    return None
-
-
-def proof_page(sent: Submission, status: int | None = None) -> Response:
-    """Return the page. Without a field to fill in, it leads to the company's sign-in."""
-    can_prove = bool(sent.form.fields)
-    how = PROVE if can_prove else LEAVE
-    hidden = {name: text for name, text in posted().items() if name not in NAMES}
+    typed, status = posted(), 403
+    if typed.keys() & NAMES:
+        guess = guess_by_session(present.chain)
+        try:
+            if not present.is_company:
+                sha256 = hashlib.sha256(typed.get(OWN_PASSWORD.name, "").encode()).hexdigest()
+                authenticate(user["Name"], sha256, guess)
+            # Who has signed in with a company account needs the code alone.
+            if present.is_company or has_factor(user):
+                use_code(user, typed.get(OWN_CODE.name, ""), "console", guess)
+        except QuartermasterError as error:
+            is_wrong = isinstance(error, TokenRefused) and error.code == "invalid_grant"
+            sent.refuse(WrongPassword() if is_wrong else error)
+            status = sent.status
+        else:
+            refresh_tokens.renew_proof(present.chain)
+            return None
+    hidden = {name: text for name, text in typed.items() if name not in NAMES}
+    how = PROVE if fields else LEAVE
     return door(
         sent,
         request.path,
         {**hidden, "token": session.form_token()},
         status,
         lead=f"You signed in more than 15 minutes ago. {how} Nothing was changed yet.",
-        has_form=can_prove,
-        company="" if can_prove else path_to("sign-in", "company", back=here(), again=1),
+        # Without a field to fill in, the page leads to the company's sign-in.
+        has_form=bool(fields),
+        company="" if fields else path_to("sign-in", "company", back=here(), again=1),
         links={"Back to the overview": path_to()},
-        keeps="asked" if can_prove else "refused",
+        keeps="asked" if fields else "refused",
     )
