@@ -30,5 +30,4 @@ PAGES = (
 
 
 def register(app: Flask) -> None:
-    """Add the console to the application."""
     app.register_blueprint(blp)

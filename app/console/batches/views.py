@@ -256,7 +256,6 @@ def plan_change() -> Applied:
 
 
 def plan_undo() -> Applied:
-    """Plan the undo of changes in history."""
     sent: Any = submitted()
     chosen = api_filters(typed_filters(sent))
     if not chosen:
@@ -268,7 +267,6 @@ def plan_undo() -> Applied:
 
 
 def plan_body(body: Document) -> Applied:
-    """Plan the batch of a body for the API."""
     text = orjson.dumps(body)
     read = partial(json_body, io.BytesIO(text), "The list")
     return planning.plan(read, hashlib.sha256(text).hexdigest())

@@ -23,7 +23,6 @@ from app.http.lenient import fields_by_name
 
 
 def about_items(_: Target | None = None) -> Iterable[str]:
-    """Yield how many items the person may move."""
     limits = limits_today()
     at_once, a_day = limits["LargestQuantity"], limits["ItemsPerDay"]
     parts = [] if at_once is None else [f"You can move {at_once:,} of an item at once"]
@@ -34,7 +33,6 @@ def about_items(_: Target | None = None) -> Iterable[str]:
 
 
 def about_batches() -> Iterable[str]:
-    """Yield what the person may do with one batch."""
     most = limits_today()["RowsPerBatch"]
     if most is not None:
         yield f"You can run batches of {most:,} rows. A colleague can approve more."
@@ -100,7 +98,6 @@ class Field:
         return self.label.upper().replace(" ", "-") if is_named else ""
 
     def completed(self, schema: Schema | None) -> Field:
-        """Return the field, completed from a schema."""
         argument = fields_by_name(schema or Schema()).get(self.name)
         about = argument.metadata if argument else {}
         type_ = self.type

@@ -55,7 +55,6 @@ class Place:
     is_own: bool = False
 
     def __post_init__(self) -> None:
-        """Add the views of its tabs and of its forms."""
         name = self.rule.strip("/").replace("/", "_")
         for tab, forms in self.tabs.items():
             needs = (*self.needs, *self.tab_needs.get(tab, ()))

@@ -101,7 +101,6 @@ class ListPage:
     cards: Callable[[Any], list[Any]] = list
 
     def __post_init__(self) -> None:
-        """Add the views of its page, if it has one of its own, and of its file."""
         if self.template:
             Place(self.path, {"": self.forms}, self.show, needs=self.needs)
         if self.columns:
@@ -143,7 +142,6 @@ class ListPage:
         return render(self.template, found.status, found=found, forms=forms, **about)
 
     def download(self, **place: Any) -> Response:
-        """Stream the list as a CSV file."""
         shown: Columns = self.columns() if callable(self.columns) else self.columns or {}
         name = request.path.rpartition("/")[2]
         headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}

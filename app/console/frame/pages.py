@@ -236,15 +236,12 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     default = "red" if settings["ENV"] == "production" else "green"
     # A game without a name of its own has that of the service.
     game = {settings["GAME_NAME"]} - {SERVICE}
-    text = (
-        templates()
-        .get_template(template)
-        .render(
-            site=" · ".join([*game, SERVICE]),
-            environment=" · ".join([*game, name]),
-            colour=settings["ENVIRONMENT_COLOUR"] or default,
-            **context,
-        )
+    found = templates().get_template(template)
+    text = found.render(
+        site=" · ".join([*game, SERVICE]),
+        environment=" · ".join([*game, name]),
+        colour=settings["ENVIRONMENT_COLOUR"] or default,
+        **context,
     )
     body = text.encode("utf-8", "replace")
     return Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
@@ -306,7 +303,6 @@ def entry_text(entry: Document) -> str:
 @blp.get(f"/files/{DIGEST}/<name>")
 @guard.without_database
 def get_file(name: str) -> Response:
-    """Send the stylesheet, a module or the icon."""
     if name not in FILES:
         raise NotFound("file", name, "There is no such file.")
     return Response(FILES[name], headers=FILE_HEADERS, mimetype=guess_type(name)[0])

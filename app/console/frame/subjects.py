@@ -95,7 +95,6 @@ class Kind(NamedTuple):
         return shown
 
     def find(self, wanted: Document, size: int) -> Page:
-        """Return a page of a list."""
         window, order = window_of(wanted, size), wanted["sort"]
         ascends, field = not order.startswith("-"), order.removeprefix("-")
         found: Page = self.store.list(window, search_text(wanted), field, ascends)
@@ -153,10 +152,7 @@ class Kind(NamedTuple):
         return response
 
     def gone(
-        self,
-        id_: str | None,
-        error: NotFound,
-        describe: Callable[..., Document | None],
+        self, id_: str | None, error: NotFound, describe: Callable[..., Document | None]
     ) -> Response:
         """Return the page of one that was deleted or erased; raise the error if there was none."""
         if id_ is None or not guard.caller().may(Permission.HISTORY_READ):

@@ -124,7 +124,6 @@ X, Y = (Field(axis, axis.upper(), type="number", is_required=False) for axis in 
 
 
 def action_forms(part: str, find: Callable[[Lookup], Document]) -> tuple[Form, Form, Form]:
-    """Return the forms that warp, kick and kill a player, or a user's character."""
     path = f"POST /api/v1/{part}/<key>/admin"
     warp, kick, kill = (
         Form(

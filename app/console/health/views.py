@@ -131,18 +131,13 @@ def show_health() -> Response:
     began = time.perf_counter()
     storage.ping()
     answer_ms = (time.perf_counter() - began) * 1000
+    drawn = (online_plot, levels_plot, changes_plot, requests_plot, latency_plot)
     return render(
         "health/health.html",
         hour=hour,
         p50=quantile(hour, 0.5),
         p99=quantile(hour, 0.99),
-        plots=[
-            online_plot(taken),
-            levels_plot(taken),
-            changes_plot(taken),
-            requests_plot(taken),
-            latency_plot(taken),
-        ],
+        plots=[plot(taken) for plot in drawn],
         database=storage.describe(),
         answer_ms=answer_ms,
         build=metrics.RUNNING,

@@ -48,7 +48,6 @@ class Line(NamedTuple):
 
 
 def lines_text(entry: Document) -> str:
-    """Return the lines about a change as one text."""
     return ", ".join(map(str, entry["Lines"]))
 
 
@@ -161,7 +160,6 @@ def path_text(path: str, names: Names) -> str:
 
 
 def argument_texts(entry: Document, names: Names) -> list[tuple[str, str]]:
-    """Return the arguments of an entry as labels and texts."""
     named = named_arguments(entry.get("Arguments"), names)
     return [
         (words_of(name), ("no", "yes")[value] if isinstance(value, bool) else short_text(value))

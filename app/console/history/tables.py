@@ -32,7 +32,6 @@ def names_in(*values: Any) -> Names:
 
 
 def last_changes() -> list[Document]:
-    """Return the latest changes to anything that the caller may see."""
     return table_entries(search({}, LAST_CHANGES).values)
 
 

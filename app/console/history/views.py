@@ -104,14 +104,10 @@ ListPage(
     (Permission.PLAYERS_READ, Permission.HISTORY_READ),
     find_timeline,
     columns(
-        "At",
+        "At What Result Reason By Via With Id",
         What="Operation",
         Result=lines_text,
-        Reason="Reason",
-        By="By",
-        Via="Via",
         With="WithName",
-        Id="Id",
     ),
 )
 
@@ -129,7 +125,6 @@ def api_filters(wanted: Document) -> Document:
 
 
 def object_id(text: str, field: str) -> str:
-    """Return the id of an item, a spell or a variable by its name."""
     for type_ in ("item", "spell", "playervariable"):
         try:
             return resolve(field, type_, text)

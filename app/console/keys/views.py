@@ -50,14 +50,14 @@ def keys_part(account: Document, path: str, made: Applied | None) -> Document:
             "ItemNames": [names.get(id_) or id_ for id_ in items],
             "Forms": forms_on([ROTATE, REVOKE], about, key["Id"]).values(),
         }
-    # A submitted form whose key is not listed: somebody has revoked it meanwhile.
-    is_lost = sent and sent.form is not CREATE and all(sent not in key["Forms"] for key in keys)
+    forms = forms_on([CREATE], target(path))
     return {
         "keys": keys,
         "owner_id": account["_id"],
         "made": made,
-        "lost": [sent] if is_lost else [],
-        "forms": forms_on([CREATE], target(path)),
+        # A submitted form of no key that is listed: somebody has revoked it meanwhile.
+        "lost": [sent] if sent and not sent.target.path else [],
+        "forms": forms,
     }
 
 

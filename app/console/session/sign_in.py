@@ -69,7 +69,6 @@ TYPE_CODE = Form(
     "Second factor",
     "Sign in",
     (replace(CODE, html=CODE.html | FOCUSED),),
-    name="code",
     about="You have lost both? Ask an administrator to reset your second factor.",
 )
 

@@ -135,7 +135,6 @@ LIMIT_TEXTS = ("{:,} at once", "{:,} items a day", "{:,} rows")
 
 
 def role_texts() -> dict[str, str]:
-    """Return all roles with what they may do, in short."""
     return {name: role_text(public_role(role)) for name, role in roles.all().items()}
 
 
@@ -246,8 +245,6 @@ PERSON_FORMS = (
         INVITE,
         "Invitation",
         "Send the invitation again",
-        name="invite-again",
-        path="invite",
         act=lambda key: invite_again(key, intent(INVITE)),
         view="invite_staff_again",
         about="Mails a new link. The former one stops working.",

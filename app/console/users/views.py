@@ -73,7 +73,6 @@ STAYS = Markup(
 
 
 def penalty_forms(penalty: Penalty, *fields: Field, about: str = "") -> tuple[Form, Form]:
-    """Return the forms that lift and that impose a penalty."""
     verb = IMPOSE[penalty].name
     form = partial(Form, card="Moderation", replaces="")
     lift = form(
@@ -346,7 +345,6 @@ Place(
 @blp.get("/users/<lookup:key>/personal-data")
 @required(*EXPORT_PERSONAL_DATA.permissions)
 def download_personal_data(key: Lookup) -> Response:
-    """Stream all personal data of a user as a file."""
     # The file name must not reveal whose data it is.
     id_ = parse_guid(str(users.get_id(key))) or "user"
     # Flask routes HEAD to GET views.
