@@ -68,6 +68,10 @@ def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
     return [secret for secret in former if overlap and secret["EndsAt"] > now][:MOST_FORMER]
 
 
+# What an empty budget is served as.
+NO_LIMITS = dict.fromkeys(("LargestQuantity", "ItemsPerDay", "Items"))
+
+
 def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
     """Return the keys of an account as its owner sees them, the newest first."""
     records = [_public_key(id_, key, now, used_today[id_]) for id_, key in keys_of(user).items()]
@@ -76,6 +80,7 @@ def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) ->
 
 def _public_key(id_: str, key: Document, now: datetime, used_today: int) -> Document:
     former = [secret["EndsAt"] for secret in key["Secrets"][1:] if secret["EndsAt"] > now]
+    budget = key.get("Budget")
     return {
         "Id": id_,
         "Name": key["Name"],
@@ -83,7 +88,8 @@ def _public_key(id_: str, key: Document, now: datetime, used_today: int) -> Docu
         "CreatedAt": key["CreatedAt"],
         "ExpiresAt": key["ExpiresAt"],
         "FormerEndsAt": max(former, default=None),
-        **{name: key.get(name) for name in ("LastUsedAt", "Addresses", "Budget")},
+        **{name: key.get(name) for name in ("LastUsedAt", "Addresses")},
+        "Budget": None if budget is None else {**NO_LIMITS, **budget},
         "UsedToday": used_today,
     }
 
