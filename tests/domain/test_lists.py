@@ -60,10 +60,13 @@ def test_what_is_no_number_in_range_is_refused_by_name(name):
         assert list(caught.value.fields) == [name], text
 
 
-def test_an_empty_page_is_refused():
-    for name in ("pageSize", "limit"):
-        with pytest.raises(Invalid, match=f"'{name}' must be greater"):
-            paged(**{name: "0"})
+def test_an_empty_page_and_a_page_number_beside_a_cursor_are_refused():
+    for query, why in (
+        *(({name: "0"}, f"'{name}' must be greater") for name in ("pageSize", "limit")),
+        ({"after": "", "page": "1"}, "'page' must be 0 where 'after' is given"),
+    ):
+        with pytest.raises(Invalid, match=why):
+            paged(**query)
 
 
 def test_a_legacy_list_takes_integers_only():
