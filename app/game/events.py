@@ -47,7 +47,11 @@ class EventSchema(EntrySchema):
 
 class EventPageSchema(Schema):
     Values = List(Nested(EventSchema))
-    Next = Text(example=CURSOR_EXAMPLE, description="The `after` of the next request; never null.")
+    Next = Text(
+        x_optional=True,
+        example=CURSOR_EXAMPLE,
+        description="The `after` of the next request; never null.",
+    )
 
 
 class EventListArgs(CursorListArgs):

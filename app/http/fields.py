@@ -26,7 +26,7 @@ MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 # What a field declares in addition to its type: what the OpenAPI document says about it, its
 # history name if that is not its own name capitalised, the type of the catalogue object that it
-# names, and whether history must not record it.
+# names, whether history must not record it, and whether answers may lack it.
 FACTS = (
     "description",
     "example",
@@ -42,6 +42,7 @@ FACTS = (
     "history_name",
     "object_type",
     "unrecorded",
+    "x_optional",
 )
 
 

@@ -38,6 +38,7 @@ class PageSchema(Schema):
     Count = Integer(0, example=1, description="The number of records in this answer.")
     Next = Text(
         allow_none=True,
+        x_optional=True,
         example=None,
         description="Only if `after` was given: the `after` of the next page; null at the end.",
     )
@@ -95,6 +96,7 @@ class CursorPageSchema(Schema):
 
     Next = Text(
         allow_none=True,
+        x_optional=True,
         example=None,
         description="The `after` of the next page; null at the end.",
     )

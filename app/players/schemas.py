@@ -6,6 +6,7 @@ from typing import Any
 
 from marshmallow import INCLUDE, fields
 
+from app.core.changes import ABSENT
 from app.core.types import Document
 from app.http.api import Schema
 from app.http.examples import PLAYER, PLAYER_ID, USER_ID
@@ -38,7 +39,9 @@ SERVED: list[tuple[Document, Callable[..., fields.Field[Any]]]] = [
 def served(stored: Field) -> fields.Field[Any]:
     """Return how a schema describes a stored field; an array has integers."""
     found = (field for shape, field in SERVED if shape == stored.shape)
-    about = {"description": stored.about} if stored.about else {}
+    about: Document = {"description": stored.about} if stored.about else {}
+    if stored.default is ABSENT:
+        about["x_optional"] = True
     return next(found, partial(List, Integer()))(example=stored.example, **about)
 
 

@@ -133,7 +133,8 @@ def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
     players = tmp_path / "app" / "players"
     type_into(players / "domain.py", BEFORE, field)
     character = players / "character.py"
-    type_into(character, FUTURE, "from app.core.changes import ABSENT\n")
+    imports = "from app.core.changes import ABSENT\nfrom app.http.fields import PlainText\n"
+    type_into(character, FUTURE, imports)
     character.write_text(f"{character.read_text()}\n\n{change}")
     views = tmp_path / "app" / "console" / "players" / "views.py"
     type_into(views, FUTURE, "from app.players.character import SET_PORTRAIT\n")

@@ -147,7 +147,7 @@ def _path_parameter(argument: PathArgument) -> Document:
 def _example(schema: Document, schemas: Document, is_answer: bool) -> Any:
     """Compose the example of a schema from those of its parts; ABSENT if it has none.
 
-    Every property of an answer is marked as required, except Next, which not all pages have.
+    Every property of an answer is marked as required, except those that it may lack.
     """
     schema = _resolve(schema, schemas)
     if schema.get("type") == "array":
@@ -155,7 +155,7 @@ def _example(schema: Document, schemas: Document, is_answer: bool) -> Any:
     else:
         parts = schema.get("properties", {})
         if is_answer and parts:
-            schema["required"] = [name for name in parts if name != "Next"]
+            schema["required"] = [n for n, part in parts.items() if not part.get("x-optional")]
         found = {name: _example(part, schemas, is_answer) for name, part in parts.items()}
         composed = {name: value for name, value in found.items() if value is not ABSENT} or ABSENT
     return schema.get("example", composed)
