@@ -115,9 +115,10 @@ class Roles(Changes):
         """
 
         def kept() -> Applied:
-            self._locks.update_one({"_id": TURN}, {"$set": {"By": "", "Until": self.now()}}, True)
             had_one = any(self.administrators())
             applied = step()
+            # After the step: its refusal is proved by a commit, so long as nothing is written.
+            self._locks.update_one({"_id": TURN}, {"$set": {"By": "", "Until": self.now()}}, True)
             if had_one and not any(self.administrators()):
                 raise LastAdministrator
             return applied
