@@ -24,9 +24,9 @@ from app.users.openid.provider import Provider
 from app.users.second_factor.domain import new_recovery_codes
 from app.users.second_factor.vault import Vault
 from app.users.staff.store import Roles
-from tests.api.test_console_second_factor import hidden_fields, type_code
+from tests.api.test_console_second_factor import type_code
 from tests.applications import service
-from tests.console_visitor import PASSWORD, TOKEN, Visitor, page_of
+from tests.console_visitor import PASSWORD, TOKEN, Visitor, fields_in, page_of
 from tests.factories import NOW, make_factor, sha256
 from tests.mongod import on_mongodb
 from tests.openid_provider import ANNA, claims_of, new_key, running
@@ -444,7 +444,7 @@ def test_a_sensitive_form_asks_the_provider_again_or_for_a_code(app, browser, an
     db.refresh_tokens.update_many({}, {"$set": {"ProvedAt": NOW}})
     asked = browser.submit("/keys", 403, **{**KEY, "Name": "other"})
     assert 'name="own-password"' not in asked.text
-    fields = {**hidden_fields(asked), "own-code": code}
+    fields = {**fields_in(asked, "form[action$='/keys']"), "own-code": code}
     assert "The key other was created" in page_of(browser.send("/keys", fields))
 
 
