@@ -88,9 +88,7 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
     # The path of a route without arguments is that of its rule, and holds no secret.
     if rule is None or rule.arguments:
         path = masked(_GUID_LIKE.sub(MASK, path) if _CREDENTIALS_PATH.match(path) else path)
-    # log.info would look for the line of code that calls it.
-    record = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", None, None)
-    record.details = {
+    details = {
         "request_id": environ[_ID],
         "method": method,
         "path": path,
@@ -100,7 +98,11 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
         "caller": caller and caller.log_name,
         **environ.get(_DETAILS, {}),
     }
-    log.handle(record)
+    # log.info would look for the line of code that calls it.
+    extra = {"details": details}
+    log.handle(
+        log.makeRecord(log.name, logging.INFO, __file__, 0, "request", (), None, extra=extra)
+    )
 
 
 def name_by_route(record: logging.LogRecord) -> bool:
