@@ -86,8 +86,8 @@ def read_one(
             session=transaction.session if transaction else None,
             comment=current_request_id() or None,
         )
-    except PyMongoError:
-        if transaction:
+    except PyMongoError as error:
+        if transaction or error.timeout:
             raise
         # A command is sent once. The driver's own read knows after which errors to send it again.
         return collection.find_one(where, fields)

@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import pytest
 from bson import Binary, Decimal128, Int64, ObjectId
 from pymongo.database import Database
-from pymongo.errors import AutoReconnect, NotPrimaryError
+from pymongo.errors import AutoReconnect, NotPrimaryError, ServerSelectionTimeoutError
 
 from app.storage.commands import read_one
 from tests.factories import NOW
@@ -45,3 +45,12 @@ def test_a_read_that_failed_is_made_again(collection, monkeypatch, error):
 
     monkeypatch.setattr(Database, "command", fail)
     assert read_one(collection, {"_id": "one"}, ["Level"]) == {"_id": "one", "Level": 3}
+
+
+def test_a_read_whose_time_is_over_is_not_made_again(collection, monkeypatch):
+    def fail(*_, **__):
+        raise ServerSelectionTimeoutError("nobody there")
+
+    monkeypatch.setattr(Database, "command", fail)
+    with pytest.raises(ServerSelectionTimeoutError):
+        read_one(collection, {"_id": "one"})
