@@ -12,7 +12,7 @@ from app.core.errors import Invalid, InvalidField
 from app.core.naming import NAME_LENGTH, NIL, parse_guid
 from app.core.operations import Operation, batch_operations
 from app.core.types import Document
-from app.http.lenient import respell
+from app.http.lenient import fields_by_name, respell
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, json_object, load
 
@@ -152,12 +152,8 @@ def _arguments(
     elif len(player) > NAME_LENGTH:
         raise Invalid(f"The field 'Player' must be at most {NAME_LENGTH} characters.")
     schema = operation.arguments
-    by_history_name = operation.history_arguments({name: name for name in schema.fields})
-    keys = {
-        called.lower(): schema.fields[name].data_key or name
-        for called, name in by_history_name.items()
-    }
-    named = {keys.get(name, name): value for name, value in named.items()}
+    spelling = {name.lower(): name for name in fields_by_name(schema)}
+    named = {spelling.get(name, name): value for name, value in named.items()}
     if is_text:
         named = {**named, **respell(schema, named)}
     # Objects may be given by name: the plan finds their ids.

@@ -2,10 +2,12 @@
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import app
+from app.batches import rows
 from app.core.operations import (
     IncompleteOperation,
     Operation,
@@ -13,6 +15,8 @@ from app.core.operations import (
     batch_operations,
     operation_names,
 )
+from app.http.api import Schema
+from app.http.fields import Text
 
 ROOT = Path(app.__file__).parent
 
@@ -54,3 +58,14 @@ def test_no_second_list_of_operations_exists():
     files = {*ROOT.rglob("*.py")} - {ROOT / "storage/schema/migrations.py"}
     found = {path: [names for names in names_in(path) if len(names) > 1] for path in files}
     assert {path: lists for path, lists in found.items() if lists} == {}
+
+
+@pytest.mark.parametrize("spelling", ["Portrait", "portrait", "PORTRAIT"])
+def test_a_row_names_an_argument_in_any_case(monkeypatch, spelling):
+    class Args(Schema):
+        portrait = Text(required=True, data_key="Portrait")
+
+    paint = SimpleNamespace(name="paint", is_undo=False, arguments=Args(), object_types={})
+    monkeypatch.setattr(rows, "batch_operations", lambda: {"paint": paint})
+    row = rows.parse_row({"Player": "Bob", "Operation": "paint", spelling: "fox.png"})
+    assert (row.fault, row.arguments) == (None, {"portrait": "fox.png"})
